@@ -9,21 +9,18 @@ hip-python on the emulated runtime.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from asmgen.author.contract.contract import ContractError
 from asmgen.isa.quote import quoted
 from asmgen.kernels.built import code_object
-from asmgen.kernels.matmul import matmul
+from asmgen.kernels.matmul import linear, matmul
 from asmgen.kernels.registry import family as find_family
-from asmgen.kernels.tensors import Facts, MemorySpan, TensorError, check_writable, gpu_named, gpu_of, kind_of, plain_name
+from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_of, plain_name
 from asmgen.kernels.tensors import located as _located
-from asmgen.kernels.tuned import choose
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
@@ -32,44 +29,35 @@ __all__ = ["TensorError", "bf16", "matmul", "mx"]
 _ALIGNMENT = 16  # bytes of an address that 16-byte loads take
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """A launch for one shape, without the pointers."""
-
-    launches: LaunchList
-    numbers: Mapping[str, Any]
-    unread: tuple[str, ...]  # pointers that are not read: C and bias
-    facts: tuple[Facts, Facts, Facts]  # of a, b, out
-    nbytes: tuple[int, ...]  # from the first byte of each to the last
+_SHAPES = {"a": "[M, K]", "b": "[N, K]", "out": "[M, N]"}
 
 
 def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None) -> Any:
     """a @ b.T in bfloat16 with float32 accumulation: `a` is [M, K], `b` is [N, K] as torch.nn.Linear holds weights, `out` is [M, N].
 
-    M and N are 1 or more; K is a multiple of 64. The row stride of a tensor is any multiple of 8 elements; a numpy array may be any view.
-    The function returns `out`, which must not share elements with `a` or `b`. Without `out` it makes one like `a`.
+    M, N and K are 1 or more. A tensor has its rows, or its columns, side by side, with any stride between them; a numpy array may be any
+    view. The function returns `out`, which must not share elements with `a` or `b`. Without `out` it makes one like `a`.
 
-    The kernel is the variant that is predicted the fastest for these sizes (`asmgen tune`). The first call on a machine times the variants
-    on the emulator, which takes some seconds, and keeps what it found. Where workgroups share the steps of a tile (`split_k`), two kernels
-    run one after the other; the device keeps a workspace for each stream, which the first launch of a size makes.
+    The kernel is the variant that is predicted the fastest for these sizes (`asmgen tune --why` shows from which figures). Where K is no
+    multiple of 64, or a stride or an address no multiple of 16 bytes, a slower one loads element by element. Where workgroups share the
+    steps of a tile (`split_k`), two kernels run one after the other; the device keeps a workspace for each stream, which the first launch
+    of a size makes.
 
     `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. The kernel runs on `stream`, by default on
     PyTorch's current stream, and may still run when the function returns. Raises TensorError or ContractError, which name the argument,
     before any launch. Raises LaunchError if the emulator finds an error in the launch.
     """
-    if out is None:
-        out = _empty(a, b)
-    (a_place, a_facts), (b_place, b_facts), (out_place, out_facts) = _located("a", a), _located("b", b), _located("out", out)
-    if device is None:
-        device = gpu_of(a)
-    elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
-        raise TensorError(f"device of gemm.bf16 must be a device of asmgen.launch, got {kind_of(device)}; EmulatedDevice('gfx950') or "
-                          "HipDevice() would work")
-    plan = _plan(device.arch, getattr(device, "name", ""), a_facts, b_facts, out_facts)
-    check_writable(out)
-    _check_addresses(plan, (a_place, b_place, out_place), (a, b, out))
-    plan.launches.start(device, {"a": a, "b": b, "d": out, **dict.fromkeys(plan.unread, out), **plan.numbers}, stream)
-    return out
+    for name, tensor in (("a", a), ("b", b), *(() if out is None else (("out", out),))):
+        _, (shape, _, dtype) = _located(name, tensor)
+        letters = _SHAPES[name]
+        if plain_name(dtype) not in ("bfloat16", "bfloat"):
+            raise TensorError(f"{name} of gemm.bf16 must be bfloat16, got {plain_name(dtype)}")
+        if len(shape) != 2:
+            raise TensorError(f"{name} of gemm.bf16 must be a matrix {letters}, got the shape {list(shape)}")
+        if 0 in shape:
+            raise TensorError(f"{name} of gemm.bf16 has no {'rows' if not shape[0] else 'columns'}: {letters} is {list(shape)}; 1 and more "
+                              "would work")
+    return linear("gemm.bf16", a, b, out, device, stream)
 
 
 _CODES = {"float8_e4m3fn": "fp8", "float8_e5m2": "bf8", "float4_e2m1fn_x2": "fp4"}
@@ -188,77 +176,3 @@ def _row_stride(facts: Facts) -> int:
     """Elements from a row to the next; of a single row its length."""
     shape, strides, _ = facts
     return strides[0] if shape[0] > 1 else shape[1]
-
-
-@cache
-def _plan(arch: str, name: str, a: Facts, b: Facts, out: Facts) -> _Plan:
-    """Check the contract, then choose and build the kernel for a device of that name: the variant that is predicted the fastest."""
-    for tensor, letters, (shape, strides, dtype) in (("a", "[M, K]", a), ("b", "[N, K]", b), ("out", "[M, N]", out)):
-        if dtype.removeprefix("torch.") not in ("bfloat16", "bfloat"):
-            raise TensorError(f"{tensor} of gemm.bf16 must be bfloat16, got {dtype.removeprefix('torch.')}")
-        if len(shape) != 2:
-            raise TensorError(f"{tensor} of gemm.bf16 must be a matrix {letters}, got the shape {list(shape)}")
-        if shape[0] < 1:
-            raise TensorError(f"{tensor} of gemm.bf16 has no rows: {letters} is {list(shape)}; 1 row and more would work")
-        if strides[1] != 1 and shape[1] > 1:
-            raise TensorError(f"{tensor} of gemm.bf16 must have its rows' elements side by side (stride 1), got the strides "
-                              f"{list(strides)}: pass a contiguous one")
-    (m, k), (n, other), made = a[0], b[0], out[0]
-    if other != k:
-        raise TensorError(f"b of gemm.bf16 must be [N, K] with K = {k}, as a has it, got {list(b[0])}")
-    if made != (m, n):
-        raise TensorError(f"out of gemm.bf16 must be [M, N] = {[m, n]}, got {list(made)}")
-    family = find_family("gemm-bf16")
-    arch = family.check_arch(arch)
-    rows = {row: strides[0] if shape[0] > 1 else shape[1] for row, (shape, strides, _) in (("lda", a), ("ldb", b), ("ldd", out))}
-    dense = {"lda": k, "ldb": k, "ldd": n}
-    given = {"m": m, "n": n, "k": k, **{row: stride for row, stride in rows.items() if stride != dense[row]}}
-    try:
-        family.contract_of(family.variants(arch)[0]).resolve_run(given)  # what is loaded element by element is for matmul
-        build = choose(family.name, arch, gpu_named(name, arch), given)
-        contract = family.contract(arch, build)
-        values = contract.resolve_run({**build, **given})
-    except ContractError as error:
-        found = {"lda": ("a", a), "ldb": ("b", b), "ldd": ("out", out)}.get(error.sentence.partition(" ")[0])
-        if found is None:
-            raise
-        tensor, (_, strides, _) = found
-        raise TensorError(f"{tensor} of gemm.bf16 has the strides {list(strides)}: {error.sentence}; a contiguous copy would "
-                          "work") from error
-    numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
-    unread = tuple(argument.name for argument in contract.given if argument.type == "pointer" and argument.name not in ("a", "b", "d"))
-    nbytes = tuple(2 + 2 * sum((count - 1) * stride for count, stride in zip(*one[:2], strict=True)) for one in (a, b, out))
-    return _Plan(launch_list(code_object(family, arch, build), contract, values), numbers, unread, (a, b, out), nbytes)
-
-
-def _check_addresses(plan: _Plan, bases: Sequence[int | None], given: Sequence[Any]) -> None:
-    """Raises TensorError for an address that the kernel cannot load from, and for an `out` that shares elements with `a` or `b`."""
-    for number, name in enumerate("ab"):
-        base = bases[number]
-        if base is not None and base % _ALIGNMENT:
-            raise TensorError(f"{name} of gemm.bf16 must begin at a multiple of {_ALIGNMENT} bytes, and it begins at {base:#x}")
-        if _share(plan, bases, given, number):
-            raise TensorError(f"out of gemm.bf16 shares elements with {name}, which workgroups read while others write; another out would "
-                              "work")
-
-
-def _share(plan: _Plan, bases: Sequence[int | None], given: Sequence[Any], number: int) -> bool:
-    """Whether `a` or `b` has an element in common with `out`: for two numpy arrays, or two tensors that are used where they are."""
-    base, out = bases[number], bases[2]
-    if not base or not out:  # an array that the launch moves, or a tensor without memory, which the launch refuses
-        return isinstance(given[number], np.ndarray) and isinstance(given[2], np.ndarray) and np.shares_memory(given[number], given[2])
-    if base + plan.nbytes[number] <= out or out + plan.nbytes[2] <= base:
-        return False
-    return np.shares_memory(MemorySpan(base, *plan.facts[number][:2]), MemorySpan(out, *plan.facts[2][:2]))
-
-
-def _empty(a: Any, b: Any) -> Any:
-    """A matrix for the result, of the same kind as `a`."""
-    rows, columns = _located("a", a)[1][0][:1], _located("b", b)[1][0][:1]
-    if hasattr(a, "new_empty"):
-        return a.new_empty((*rows, *columns))
-    if isinstance(a, np.ndarray):
-        return np.empty((*rows, *columns), a.dtype)
-    raise TensorError(f"out of gemm.bf16 must be given where a is a {type(a).__name__}")
-
-

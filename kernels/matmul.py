@@ -21,13 +21,27 @@ from asmgen.kernels.tuned import choose
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
-_OF = "gemm.matmul"
 _ALIGNMENT = 16  # bytes of an address that 16-byte loads take
 _BLOCK = 128  # columns of K, and rows of B, that share a scale of scales=block
 _HALVES = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16"}
 _OUTS = {**_HALVES, "float32": "f32"}
 _EIGHTS = {"float8_e4m3fn": ("e4m3", "gfx950"), "float8_e5m2": ("e5m2", "gfx950"), "float8_e4m3fnuz": ("e4m3", "gfx942"),
            "float8_e5m2fnuz": ("e5m2", "gfx942")}
+
+
+@dataclass(frozen=True)
+class Called:
+    """The function that a user called, for errors, and how it takes B: [N, K] where `b_by_rows`, else [K, N]."""
+
+    name: str
+    b_by_rows: bool = False
+
+    def inner(self, b: Sequence[Any]) -> tuple[Any, Any]:
+        """K and N among the axes of B, or among what belongs to them."""
+        return (b[-1], b[-2]) if self.b_by_rows else (b[-2], b[-1])
+
+
+_MATMUL = Called("gemm.matmul")
 
 
 def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any = None, bias: Any = None, c: Any = None,
@@ -45,28 +59,41 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     variant. Where nothing but single elements can be loaded (odd strides, addresses or lengths), a slower variant does it. Raises
     TensorError or ContractError, which name the argument, before any launch.
     """
+    if beta and c is None:
+        raise TensorError(f"c of {_MATMUL.name} must be given where beta is {beta}")
     if out is None:
-        out = _empty(a, b, out_dtype)
+        out = _empty(_MATMUL, a, b, out_dtype)
     a, b = (_broadcast(one, out) for one in (a, b))
     tensors = {"a": a, "b": b, "d": out, "c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}
-    tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    places = {name: located("out" if name == "d" else name, tensor, _OF) for name, tensor in tensors.items()}
+    return _start(_MATMUL, {name: tensor for name, tensor in tensors.items() if tensor is not None}, alpha, beta, device, stream)
+
+
+def linear(of: str, a: Any, b: Any, out: Any, device: Any, stream: Any) -> Any:
+    """a @ b.T for a function of that name: `b` is [N, K], the rest as of `matmul`."""
+    called = Called(of, b_by_rows=True)
+    return _start(called, {"a": a, "b": b, "d": _empty(called, a, b, None) if out is None else out}, 1.0, 0.0, device, stream)
+
+
+def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any) -> Any:
+    """Launch the product of these tensors, by the names of the kernels' arguments; returns D."""
+    a, out = tensors["a"], tensors["d"]
+    places = {name: located("out" if name == "d" else name, tensor, of.name) for name, tensor in tensors.items()}
     if device is None:
-        device = gpu_of(a, _OF)
+        device = gpu_of(a, of.name)
     elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
-        raise TensorError(f"device of {_OF} must be a device of asmgen.launch, got {kind_of(device)}")
-    if beta and c is None:
-        raise TensorError(f"c of {_OF} must be given where beta is {beta}")
-    check_writable(out, _OF)
+        raise TensorError(f"device of {of.name} must be a device of asmgen.launch, got {kind_of(device)}; EmulatedDevice('gfx950') or "
+                          "HipDevice() would work")
     odd = any((places[name][0] or 0) % _ALIGNMENT for name in "ab")
     facts = tuple((name, found) for name, (_, found) in places.items())
-    plan = _plan(device.arch, getattr(device, "name", ""), facts, alpha, beta, odd)
+    plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd)
+    check_writable(out, of.name)
     for name in ("a", "b", "bias", "a_scale", "b_scale"):
         if name in tensors and shares(tensors[name], out, places[name], places["d"]):
-            raise TensorError(f"out of {_OF} shares elements with {name}, which workgroups read while others write; another out would do")
-    given = {**tensors, **{name: _ones(a) for name in plan.ones}}
+            raise TensorError(f"out of {of.name} shares elements with {name}, which workgroups read while others write; another out would "
+                              "do")
+    given = {**tensors, **{name: _ones(of, a) for name in plan.ones}}
     if "a_scale" in plan.by_columns:
-        given["a_scale"] = _by_columns(a_scale, places["a_scale"][1])
+        given["a_scale"] = _by_columns(of, tensors["a_scale"], places["a_scale"][1])
     plan.launches.start(device, {**dict.fromkeys(plan.unread, out), **given, **plan.numbers}, stream)
     return out
 
@@ -93,38 +120,41 @@ class _Matrices:
 
 
 @cache
-def _plan(arch: str, device: str, facts: tuple[tuple[str, Facts], ...], alpha: float, beta: float, odd: bool) -> _Plan:
+def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ...], alpha: float, beta: float, odd: bool) -> _Plan:
     """Check the tensors, then choose and build the kernel for a device of that name. `odd` says that an address is no multiple of 16."""
     known = dict(facts)
     shapes = {name: found[0] for name, found in known.items()}
     for name in ("a", "b", "d"):
         if len(shapes[name]) < 2 or 0 in shapes[name]:
-            raise TensorError(f"{_called(name)} of {_OF} must be a matrix, or a batch of them, of 1 row and 1 column or more, got the "
+            raise TensorError(f"{_called(name)} of {of.name} must be a matrix, or a batch of them, of 1 row and 1 column or more, got the "
                               f"shape {list(shapes[name])}")
-    (m, k), (other, n) = shapes["a"][-2:], shapes["b"][-2:]
+    (m, k), (other, n) = shapes["a"][-2:], of.inner(shapes["b"])
     if other != k:
-        raise TensorError(f"b of {_OF} must have K = {k} rows, as a has columns, got the shape {list(shapes['b'])}; a matrix [N, K], as "
-                          "torch.nn.Linear holds weights, is given as b.T")
-    batch = _batch(shapes["a"][:-2], shapes["b"][:-2])
+        wanted = (f"be [N, K] with K = {k}, as a has it, got {list(shapes['b'])}" if of.b_by_rows else
+                  f"have K = {k} rows, as a has columns, got the shape {list(shapes['b'])}; a matrix [N, K], as torch.nn.Linear holds "
+                  "weights, is given as b.T")
+        raise TensorError(f"b of {of.name} must {wanted}")
+    batch = _batch(of, shapes["a"][:-2], shapes["b"][:-2])
     for name in ("d", *(["c"] if "c" in known else [])):
         if shapes[name] != (*batch, m, n):
-            raise TensorError(f"{_called(name)} of {_OF} must be {[*batch, m, n]}, got {list(shapes[name])}")
-    name, build = _types(known, arch)
-    exchanged = {**known, "b": (_swapped(shapes["b"]), _swapped(known["b"][1]), known["b"][2])}  # N x K, a row for each column of D
-    lying = {one: _matrices(_called(one), exchanged[one], batch) for one in ("a", "b", "d", *(["c"] if "c" in known else []))}
-    scales, ones, by_columns = _scaling(known, name, m, n, k, math.prod(batch))
+            raise TensorError(f"{_called(name)} of {of.name} must be {[*batch, m, n]}, got {list(shapes[name])}")
+    name, build = _types(of, known, arch)
+    by_rows = known["b"] if of.b_by_rows else (_swapped(shapes["b"]), _swapped(known["b"][1]), known["b"][2])
+    exchanged = {**known, "b": by_rows}  # N x K, a row for each column of D
+    lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in ("a", "b", "d", *(["c"] if "c" in known else []))}
+    scales, ones, by_columns = _scaling(of, known, name, m, n, k, math.prod(batch))
     given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": math.prod(batch), "alpha": alpha, "beta": beta, **build, **scales}
     for one, its in (*lying.items(), *(() if "c" in lying else [("c", lying["d"])])):
         given |= {f"{one}_layout": its.layout, f"ld{one}": its.stride, f"{one}_stride_batch": its.apart}
     if "bias" in known:
         if math.prod(shapes["bias"]) != n or _OUTS.get(plain_name(known["bias"][2])) != build["out"]:
-            raise TensorError(f"bias of {_OF} must have N = {n} elements of the type of out, got {list(shapes['bias'])} of "
+            raise TensorError(f"bias of {of.name} must have N = {n} elements of the type of out, got {list(shapes['bias'])} of "
                               f"{plain_name(known['bias'][2])}")
         given["bias"] = "row"
-    return _chosen(name, arch, device, given | ({"schedule": ELEMENTS} if odd else {}), tuple(known), ones, by_columns)
+    return _chosen(of, name, arch, device, given | ({"schedule": ELEMENTS} if odd else {}), tuple(known), ones, by_columns)
 
 
-def _chosen(name: str, arch: str, device: str, given: dict[str, Any], tensors: Sequence[str], ones: tuple[str, ...],
+def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any], tensors: Sequence[str], ones: tuple[str, ...],
             by_columns: tuple[str, ...]) -> _Plan:
     """The plan of the variant that is predicted the fastest for these values."""
     library = find_family(name)
@@ -134,7 +164,7 @@ def _chosen(name: str, arch: str, device: str, given: dict[str, Any], tensors: S
         contract = library.contract(arch, build)
         values = contract.resolve_run({**build, **given})
     except ContractError as error:
-        raise TensorError(f"{_OF} of m={given['m']}, n={given['n']}, k={given['k']}, batch={given['batch']} with A by "
+        raise TensorError(f"{of.name} of m={given['m']}, n={given['n']}, k={given['k']}, batch={given['batch']} with A by "
                           f"{given['a_layout']}s, B^T by {given['b_layout']}s and out by {given['d_layout']}s: {error.sentence}; "
                           "contiguous copies would work") from error
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
@@ -152,63 +182,63 @@ def _swapped(axes: tuple[int, ...]) -> tuple[int, ...]:
     return (*axes[:-2], axes[-1], axes[-2])
 
 
-def _batch(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def _batch(of: Called, one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(one, other)
     except ValueError:
-        raise TensorError(f"a and b of {_OF} must have leading axes that broadcast, got {list(one)} and {list(other)}") from None
+        raise TensorError(f"a and b of {of.name} must have leading axes that broadcast, got {list(one)} and {list(other)}") from None
 
 
-def _types(known: Mapping[str, Facts], arch: str) -> tuple[str, dict[str, Any]]:
+def _types(of: Called, known: Mapping[str, Facts], arch: str) -> tuple[str, dict[str, Any]]:
     """The family that takes the types of a, b and out, and its build parameters for them."""
     types = {name: plain_name(known[name][2]) for name in ("a", "b", "d")}
     out = _OUTS.get(types["d"])
     if out is None:
-        raise TensorError(f"out of {_OF} must be bfloat16, float16 or float32, got {types['d']}")
+        raise TensorError(f"out of {of.name} must be bfloat16, float16 or float32, got {types['d']}")
     if "c" in known and plain_name(known["c"][2]) != types["d"]:
-        raise TensorError(f"c of {_OF} must be of the type of out, {types['d']}, got {plain_name(known['c'][2])}")
+        raise TensorError(f"c of {of.name} must be of the type of out, {types['d']}, got {plain_name(known['c'][2])}")
     if types["a"] in _HALVES and types["b"] in _HALVES and _HALVES[types["a"]] == _HALVES[types["b"]]:
         return "gemm-bf16", {"dtype": _HALVES[types["a"]], "out": out}
     if types["a"] in _EIGHTS and types["b"] in _EIGHTS:
         for name in "ab":
             if _EIGHTS[types[name]][1] != arch:
                 works = " and ".join(one for one, (_, where) in _EIGHTS.items() if where == arch)
-                raise TensorError(f"{name} of {_OF} is {types[name]}, whose numbers {arch} does not have; it has {works}")
+                raise TensorError(f"{name} of {of.name} is {types[name]}, whose numbers {arch} does not have; it has {works}")
         return "gemm-fp8", {"a_dtype": _EIGHTS[types["a"]][0], "b_dtype": _EIGHTS[types["b"]][0], "out": out}
-    raise TensorError(f"a and b of {_OF} must be both bfloat16, both float16, or both float8, got {types['a']} and {types['b']}")
+    raise TensorError(f"a and b of {of.name} must be both bfloat16, both float16, or both float8, got {types['a']} and {types['b']}")
 
 
-def _matrices(name: str, facts: Facts, batch: tuple[int, ...]) -> _Matrices:
+def _matrices(of: Called, name: str, facts: Facts, batch: tuple[int, ...]) -> _Matrices:
     """How matrices of [..., rows, columns] lie, each of which a batch asks for."""
     shape, strides, _ = facts
     (rows, columns), (down, across) = shape[-2:], strides[-2:]
-    apart = _apart(name, shape[:-2], strides[:-2], batch)
+    apart = _apart(of, name, shape[:-2], strides[:-2], batch)
     if across == 1 or columns == 1:
         return _Matrices("row", down if rows > 1 else columns, apart)
     if down == 1 or rows == 1:
         return _Matrices("column", across, apart)
-    raise TensorError(f"{name} of {_OF} must have the elements of its rows, or of its columns, side by side (stride 1), got the strides "
-                      f"{list(strides)}: a contiguous copy would work")
+    raise TensorError(f"{name} of {of.name} must have the elements of its rows, or of its columns, side by side (stride 1), got the "
+                      f"strides {list(strides)}: a contiguous copy would work")
 
 
-def _apart(name: str, shape: tuple[int, ...], strides: tuple[int, ...], batch: tuple[int, ...]) -> int:
+def _apart(of: Called, name: str, shape: tuple[int, ...], strides: tuple[int, ...], batch: tuple[int, ...]) -> int:
     """Elements from one matrix to the next, through all axes of the batch."""
     missing = len(batch) - len(shape)
     steps = [(size, 0 if axis < missing or shape[axis - missing] == 1 else strides[axis - missing]) for axis, size in enumerate(batch)]
     steps = [(size, stride) for size, stride in steps if size > 1]
     for (_, outer), (size, inner) in pairwise(steps):
         if outer != size * inner:
-            raise TensorError(f"{name} of {_OF} has leading axes with the strides {list(strides)}, which are not one stride through "
+            raise TensorError(f"{name} of {of.name} has leading axes with the strides {list(strides)}, which are not one stride through "
                               f"{list(batch)}; an expanded contiguous copy would work")
     return steps[-1][1] if steps else 0
 
 
-def _scaling(known: Mapping[str, Facts], family: str, m: int, n: int, k: int,
+def _scaling(of: Called, known: Mapping[str, Facts], family: str, m: int, n: int, k: int,
              batch: int) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
     """The build parameter of scales, those that nobody gave, and those that are wanted by columns."""
     if family != "gemm-fp8":
         if "a_scale" in known or "b_scale" in known:
-            raise TensorError(f"a_scale and b_scale of {_OF} belong to float8; a factor of all is alpha")
+            raise TensorError(f"a_scale and b_scale of {of.name} belong to float8; a factor of all is alpha")
         return {}, (), ()
     blocks = -(-k // _BLOCK)
     kinds = []
@@ -218,44 +248,44 @@ def _scaling(known: Mapping[str, Facts], family: str, m: int, n: int, k: int,
             continue
         held, _, dtype = known[name]
         if plain_name(dtype) != "float32":
-            raise TensorError(f"{name} of {_OF} must be float32, got {plain_name(dtype)}")
+            raise TensorError(f"{name} of {of.name} must be float32, got {plain_name(dtype)}")
         if held == shape and batch == 1 and blocks > 1:
             kinds.append("block")
         elif math.prod(held) in (1, batch * rows):
             kinds.append("row" if math.prod(held) > 1 else "tensor" if batch * rows > 1 else "any")
         else:
-            raise TensorError(f"{name} of {_OF} must have 1, {batch * rows} or {list(shape)} scales, got the shape {list(held)}")
+            raise TensorError(f"{name} of {of.name} must have 1, {batch * rows} or {list(shape)} scales, got the shape {list(held)}")
     kinds = [next((other for other in kinds if other != "any"), "tensor") if kind == "any" else kind for kind in kinds]
     if kinds[0] != kinds[1]:
-        raise TensorError(f"a_scale and b_scale of {_OF} must be of one kind, got one for each {kinds[0]} and one for each {kinds[1]}")
+        raise TensorError(f"a_scale and b_scale of {of.name} must be of one kind, got one for each {kinds[0]} and one for each {kinds[1]}")
     absent = tuple(name for name in ("a_scale", "b_scale") if name not in known)
     return {"scales": kinds[0]}, absent, ("a_scale",) if kinds[0] == "block" else ()
 
 
-def _by_columns(scales: Any, facts: Facts) -> Any:
+def _by_columns(of: Called, scales: Any, facts: Facts) -> Any:
     """Scales of 1 x 128 of A as the kernel reads them: those of 128 columns of K side by side."""
     if isinstance(scales, np.ndarray):
         return np.ascontiguousarray(scales.T)
     (rows, _), strides, _ = facts
     if strides != (1, rows):
-        raise TensorError(f"a_scale of {_OF} must have its columns side by side, strides of [1, {rows}], got {list(strides)}; "
+        raise TensorError(f"a_scale of {of.name} must have its columns side by side, strides of [1, {rows}], got {list(strides)}; "
                           "a_scale.t().contiguous().t() would work")
     return scales
 
 
-def _ones(like: Any) -> Any:
+def _ones(of: Called, like: Any) -> Any:
     """One scale of 1 where a tensor is."""
     if isinstance(like, np.ndarray):
         return np.ones(1, np.float32)
     if hasattr(like, "new_ones"):
         return like.new_ones((1,), dtype=importlib.import_module("torch").float32)
-    raise TensorError(f"a_scale and b_scale of {_OF} must be given where a is a {type(like).__name__}")
+    raise TensorError(f"a_scale and b_scale of {of.name} must be given where a is a {type(like).__name__}")
 
 
-def _empty(a: Any, b: Any, dtype: Any) -> Any:
+def _empty(of: Called, a: Any, b: Any, dtype: Any) -> Any:
     """A tensor for the result, of the same kind as `a`."""
-    one, other = (located(name, tensor, _OF)[1] for name, tensor in (("a", a), ("b", b)))
-    shape = (*_batch(one[0][:-2], other[0][:-2]), *one[0][-2:-1], *other[0][-1:])
+    one, other = (located(name, tensor, of.name)[1] for name, tensor in (("a", a), ("b", b)))
+    shape = (*_batch(of, one[0][:-2], other[0][:-2]), *one[0][-2:-1], of.inner(other[0])[1])
     wide = plain_name(one[2]) in _EIGHTS
     if isinstance(a, np.ndarray):
         return np.empty(shape, dtype if dtype is not None else _bfloat16() if wide else a.dtype)
@@ -263,7 +293,7 @@ def _empty(a: Any, b: Any, dtype: Any) -> Any:
         if dtype is None and not wide:
             return a.new_empty(shape)
         return a.new_empty(shape, dtype=dtype if dtype is not None else importlib.import_module("torch").bfloat16)
-    raise TensorError(f"out of {_OF} must be given where a is a {type(a).__name__}")
+    raise TensorError(f"out of {of.name} must be given where a is a {type(a).__name__}")
 
 
 def _broadcast(one: Any, out: Any) -> Any:
