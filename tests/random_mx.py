@@ -1,6 +1,6 @@
 """Random products of gemm-mx against the float64 reference: `python -m tests.random_mx [COUNT] [SEED]`.
 
-Types, tiles, orders of scales, shapes with tails in every dimension, strides, alpha, beta, bias, and the three orders of waves.
+Types, tiles, orders of scales, shapes with tails in every dimension, strides, batches, alpha, beta, bias, three orders of waves.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ def drawn_shape(random: np.random.Generator, build: dict[str, Any]) -> dict[str,
             shape[name] = (-(-k // 32 // whole) + int(random.integers(4))) * whole
     if random.random() < 0.3:
         shape |= {"ldd": n + int(random.integers(0, 9)), "alpha": 0.75, "beta": -1.5, "ldc": n + int(random.integers(0, 9))}
+    if random.random() < 0.25:
+        shape |= {"batch": int(random.integers(2, 4))}
+        for name in ("a_stride_batch", "b_stride_batch", "a_scale_stride_batch", "b_scale_stride_batch"):
+            if random.random() < 0.4:
+                shape[name] = 96 * 16 * int(random.integers(0, 9))  # one for all, or matrices that share elements
     return shape
 
 

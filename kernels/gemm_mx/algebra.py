@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.gemm_mx.formats import BLOCK, GROUP_COLUMNS, GROUP_ROWS
-from asmgen.kernels.gemm_mx.problem import BIAS
+from asmgen.kernels.gemm_mx.formats import BLOCK
+from asmgen.kernels.gemm_mx.problem import BIAS, by_rows
 from asmgen.kernels.products.algebra import product
 
 
@@ -20,14 +20,7 @@ def scaled_product(p: ag.Values, inputs: Any) -> Mapping[str, Any]:
         elements = inputs.packed(name, p[f"{name}_dtype"])[:rows, :p["k"]]
         if p["scales"] != "none":
             scales = inputs.arguments[f"{name}_scale"].astype(int)
-            scales = _by_rows(scales) if p["scale_order"] == "shuffled" else scales
+            scales = by_rows(scales) if p["scale_order"] == "shuffled" else scales
             elements = elements.scaled(np.repeat(scales[:rows, :-(-p["k"] // BLOCK)] - BIAS, BLOCK, 1)[:, :p["k"]])
         factors.append(elements)
     return product(p, inputs, *factors)
-
-
-def _by_rows(scales: Any) -> Any:
-    """Scales in AITER's order as rows: what lies there as group, 256 columns of K, block, row, 128 of the columns, half of the group."""
-    rows, columns = scales.shape
-    parts = scales.reshape(rows // GROUP_ROWS, columns // GROUP_COLUMNS, GROUP_COLUMNS // 2, GROUP_ROWS // 2, 2, 2)
-    return parts.transpose(0, 5, 3, 1, 4, 2).reshape(rows, columns)

@@ -15,7 +15,7 @@ _SIZES = tuple(ag.ContractArgument(name, "u32", doc) for name, doc in (("m", "ro
 
 def _grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
     groups = sum(-(-p["mn"[axis]] // group_rows(variant.tile, axis)) for axis in range(is_quantised(p), 2))
-    return groups, -(-p["k"] // (variant.tile[2] * _WAVES)), 1
+    return groups, -(-p["k"] // (variant.tile[2] * _WAVES)), p["batch"]
 
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
@@ -24,8 +24,8 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
 
 
 @GEMM.companion("arrange", "scales in the order of the product's lanes", _arguments,
-                ag.GridRule("groups of rows of A and of B, ceil(k / (4 * {v.tile[2]})), 1", _grid), waves=_WAVES, axes="xy", when=arranged,
-                first=True)
+                ag.GridRule("groups of rows of A and of B, ceil(k / (4 * {v.tile[2]})), batch", _grid), waves=_WAVES, axes="xyz",
+                when=arranged, first=True)
 def arrange(k: ag.TileBuilder) -> None:
     """A group of rows, and four steps, a wave each."""
     plan, depth = k.registers, k.variant.tile[2]
@@ -52,16 +52,27 @@ def _choose(k: ag.TileBuilder, step: ag.Reg, steps: ag.Reg, row0: ag.Reg, rows: 
     """The group's first row, the rows and stride of its matrix, the address of the scales of 32 rows, and that of its dwords."""
     tile = k.variant.tile
     sizes = [group_rows(tile, axis) for axis in range(2)]
-    with k.scratch("groups", file="s") as groups, k.scratch("group", file="s") as group, k.scratch("words", 2, "s") as words:
+    with k.scratch("groups", file="s") as groups, k.scratch("group", file="s") as group, k.scratch("words", 2, "s") as words, \
+            k.scratch("apart", 2, "s") as apart:
         if is_quantised(k.parameters):
             k.s_mov_b32(group, k.ids["x"])
             k.s_lshl_b32(row0, group, sizes[1].bit_length() - 1)
             k.s_mov_b32(rows, k.argument("n"))
             k.s_mov_b32(stride, k.argument("ldsb"))
-            k.s_mov_b64(source, k.argument("b_scale"))
-            k.s_mov_b64(target, k.argument("b_words"))
+            for out, name in ((source, "b_scale"), (target, "b_words"), (apart, "b_scale_stride_batch")):
+                k.s_mov_b64(out, k.argument(name))
+            _groups(k, groups, rows, sizes[1])
         else:
-            _choose_matrix(k, row0, rows, stride, source, target, groups, group, words)
+            _choose_matrix(k, row0, rows, stride, source, target, groups, group, words, apart)
+        # the workgroup's matrix of the batch
+        k.s_mul_i32(apart[1], apart[1], k.ids["z"])
+        k.s_mul_hi_u32(words[0], apart[0], k.ids["z"])
+        k.s_add_u32(apart[1], apart[1], words[0])
+        k.s_mul_i32(apart[0], apart[0], k.ids["z"])
+        k.s_add_u32(source[0], source[0], apart[0])
+        k.s_addc_u32(source[1], source[1], apart[1])
+        k.s_mul_i32(groups, groups, k.ids["z"])
+        k.s_add_u32(group, group, groups)
         k.s_mul_i32(words[0], group, steps)
         k.s_mul_hi_u32(words[1], group, steps)
         k.s_add_u32(words[0], words[0], step)
@@ -77,11 +88,10 @@ def _choose(k: ag.TileBuilder, step: ag.Reg, steps: ag.Reg, row0: ag.Reg, rows: 
 
 
 def _choose_matrix(k: ag.TileBuilder, row0: ag.Reg, rows: ag.Reg, stride: ag.Reg, source: ag.Reg, target: ag.Reg, groups: ag.Reg,
-                   group: ag.Reg, words: ag.Reg) -> None:
+                   group: ag.Reg, words: ag.Reg, apart: ag.Reg) -> None:
     """A or B, whose groups come after those of A."""
     sizes = [group_rows(k.variant.tile, axis) for axis in range(2)]
-    k.s_add_u32(groups, k.argument("m"), sizes[0] - 1)
-    k.s_lshr_b32(groups, groups, sizes[0].bit_length() - 1)
+    _groups(k, groups, k.argument("m"), sizes[0])
     k.s_sub_u32(group, k.ids["x"], groups)
     k.s_lshl_b32(row0, group, sizes[1].bit_length() - 1)
     k.s_lshl_b32(words[0], k.ids["x"], sizes[0].bit_length() - 1)
@@ -90,8 +100,18 @@ def _choose_matrix(k: ag.TileBuilder, row0: ag.Reg, rows: ag.Reg, stride: ag.Reg
     k.s_cselect_b32(group, k.ids["x"], group)
     for out, of_a, of_b in ((rows, "m", "n"), (stride, "ldsa", "ldsb")):
         k.s_cselect_b32(out, k.argument(of_a), k.argument(of_b))
-    for out, name in ((source, "scale"), (target, "words")):
+    for out, name in ((source, "scale"), (target, "words"), (apart, "scale_stride_batch")):
         k.s_cselect_b64(out, k.argument(f"a_{name}"), k.argument(f"b_{name}"))
+    with k.scratch("others", file="s") as others:
+        _groups(k, others, k.argument("n"), sizes[1])  # after the last use of the comparison, which it overwrites
+        k.s_cmp_lt_u32(k.ids["x"], groups)
+        k.s_cselect_b32(groups, groups, others)
+
+
+def _groups(k: ag.TileBuilder, out: ag.Reg, rows: ag.Reg, size: int) -> None:
+    """How many groups of `size` rows cover so many."""
+    k.s_add_u32(out, rows, size - 1)
+    k.s_lshr_b32(out, out, size.bit_length() - 1)
 
 
 def _word(k: ag.TileBuilder, step: ag.Reg, row0: ag.Reg, rows: ag.Reg, stride: ag.Reg, source: ag.Reg) -> ag.Reg:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import asmgen as ag
-from asmgen.kernels.products.split import is_split, steps_of_each
+from asmgen.kernels.products.split import is_split, own_part, steps_of_each
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,8 @@ def depth_of(k: ag.TileBuilder) -> Depth:
     has_steps = k.fresh("has_steps")
     with k.scratch("each", file="s") as each:
         steps_of_each(k, each, total)
-        k.s_mul_i32(first, k.ids["z"], each)
+        own_part(k, first)
+        k.s_mul_i32(first, first, each)
         k.s_cmp_lt_u32(first, total)
         k.s_cbranch_scc1(has_steps)
         k.s_endpgm()

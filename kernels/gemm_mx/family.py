@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import asmgen as ag
@@ -12,6 +12,7 @@ from asmgen.kernels.gemm_mx.formats import (
     DEEP,
     DIRECT,
     ELEMENTS,
+    FRAGMENT_ROWS,
     GROUP_COLUMNS,
     GROUP_ROWS,
     ORDERS,
@@ -29,19 +30,21 @@ from asmgen.kernels.gemm_mx.formats import (
     is_quantised,
     least_stride,
     row_multiple,
+    rows_in_memory,
+    scale_bytes,
     takes_weights,
     word_bytes,
 )
-from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.batch import MOST_APART, batch_parameters, batch_rules, with_brief
+from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_RULES, Further, product_parameters
 from asmgen.kernels.products.split import (
-    SPLIT_GRID,
+    BATCH_SPLIT_GRID,
+    BATCH_SUM_ARGUMENTS,
+    BATCH_SUM_GRID,
     SPLIT_K,
-    SUM_ARGUMENTS,
-    SUM_GRID,
     add_parts,
+    batch_split_arguments,
     is_split,
-    split_arguments,
-    split_axes,
     split_options,
     split_workspaces,
     timed_as,
@@ -91,8 +94,28 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         SPLIT_K,
     )
     strides = (_scale_stride(name, axis, variant) for axis, name in enumerate("ab"))
-    most_ahead = ag.BEYOND + _SLACK + 2 * variant.stages * variant.tile[2]
-    return (*product_parameters(operands, variant, 16 if raw else WIDEST, cells_of(variant), BLOCK, most_ahead), *strides)
+    most_ahead, widest = ag.BEYOND + _SLACK + 2 * variant.stages * variant.tile[2], 16 if raw else WIDEST
+    product = product_parameters(operands, variant, widest, cells_of(variant), BLOCK, most_ahead, _batches(128 // widest))
+    return (*product, *strides, *map(_scales_apart, "ab"))
+
+
+def _batches(line: int) -> Further:
+    """The parameters of a batch; strides of A and B are multiples of `line` elements, and of what `_RULES` say."""
+    apart = {name: ag.Formula(f"ld{name} x the rows, those of planes up to a multiple of {FRAGMENT_ROWS}", _elements_of(name))
+             for name in "ab"}
+    return Further(run=batch_parameters({"a": line, "b": line}, apart))
+
+
+def _elements_of(name: str) -> Callable[[ag.Values], int]:
+    return lambda p: int(p[f"ld{name}"]) * rows_in_memory(p, name)
+
+
+def _scales_apart(name: str) -> ag.Parameter:
+    """The stride of scales of a batch."""
+    return ag.Parameter(f"{name}_scale_stride_batch", "run", int, f"bytes from the scales of one {name.upper()} of a batch to those of the "
+                        "next; 0: one for all", minimum=0, maximum=MOST_APART,
+                        default_from=ag.Formula(f"lds{name} x the rows, of shuffled scales up to a multiple of {GROUP_ROWS}",
+                                                lambda p: scale_bytes(p, name)))
 
 
 def _scale_stride(name: str, axis: int, variant: ag.Variant) -> ag.Parameter:
@@ -116,9 +139,15 @@ def _stride_rule(name: str) -> ag.Rule:
                    (name, "k", "scale_order"), lambda p: _is_stride(p, name))
 
 
-def _row_rule(name: str) -> ag.Rule:
-    return ag.Rule(f"ld{name} must be a multiple of 16 elements of 8 bits, of 32 of fewer, of 8 of more", (f"ld{name}", f"{name}_dtype"),
-                   lambda p: p[f"ld{name}"] % row_multiple(p[f"{name}_dtype"]) == 0)
+def _row_rule(name: str, stride: str) -> ag.Rule:
+    return ag.Rule(f"{stride} must be a multiple of 16 elements of 8 bits, of 32 of fewer, of 8 of more", (stride, f"{name}_dtype"),
+                   lambda p: p[stride] % row_multiple(p[f"{name}_dtype"]) == 0)
+
+
+def _dword_rule(name: str) -> ag.Rule:
+    stride = f"{name}_scale_stride_batch"
+    return ag.Rule(f"{stride} must be a multiple of 4 where scales are shuffled", (stride, "scale_order"),
+                   lambda p: p["scale_order"] == "plain" or p[stride] % 4 == 0)
 
 
 _WEIGHTS = ag.Rule("b_order=shuffled takes fp4, fp8 and bf8, n a multiple of 16, and k and ldb of 32 bytes: 64 fp4 or 32 of 8 bits",
@@ -127,19 +156,19 @@ _WHOLE = ag.Rule(f"schedule={WHOLE_K} takes k up to {WHOLE_COLUMNS}: it asks for
                  lambda p: p["schedule"] != WHOLE_K or p["k"] <= WHOLE_COLUMNS)
 _SCALED = ag.Rule("scales=none takes A and B as they are; A of bf16 or f16 is quantised, which makes scales", ("a_dtype", "scales"),
                   lambda p: not is_quantised(p) or p["scales"] != "none")
-_RULES = (*map(_stride_rule, ("ldsa", "ldsb")), *map(_row_rule, "ab"), _WEIGHTS, _WHOLE, _SCALED)
+_RULES = (*map(_stride_rule, ("ldsa", "ldsb")),
+          *(_row_rule(name, stride) for name in "ab" for stride in (f"ld{name}", f"{name}_stride_batch")),
+          *map(_dword_rule, "ab"), _WEIGHTS, _WHOLE, _SCALED, *batch_rules())
 
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """Those of the product's own kernel."""
-    product = split_arguments(variant, build)
-    if build["scales"] == "none":
-        return product
-    given = WORDS if arranged(build) else SCALE_ARGUMENTS
-    return (*product, *(one for one in given if not (is_quantised(build) and one.name in OF_A)))
+    given = () if build["scales"] == "none" else WORDS if arranged(build) else SCALE_ARGUMENTS
+    of_scales = (one for one in given if not (is_quantised(build) and one.name in OF_A))
+    return with_brief((*batch_split_arguments(variant, build), *of_scales))
 
 
-OF_A = ("a_scale", "ldsa", "a_words")
+OF_A = ("a_scale", "ldsa", "a_scale_stride_batch", "a_words")
 """Arguments that a kernel which quantises A does not take."""
 
 
@@ -150,8 +179,8 @@ def _workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ..
 
 
 def _words(variant: ag.Variant, axis: int) -> ag.Workspace:
-    size = ag.Formula(f"256 * ceil({'mn'[axis]} / {group_rows(variant.tile, axis)}) * ceil(k / {variant.tile[2]})",
-                      lambda p: word_bytes(p, variant.tile, axis))
+    size = ag.Formula(f"256 * batch * ceil({'mn'[axis]} / {group_rows(variant.tile, axis)}) * ceil(k / {variant.tile[2]})",
+                      lambda p: p["batch"] * word_bytes(p, variant.tile, axis))
     return ag.Workspace(WORDS[axis].name, WORDS[axis].doc, size)
 
 
@@ -191,13 +220,13 @@ GEMM = ag.Family(
     parameters=_parameters,
     arguments=_arguments,
     workspaces=_workspaces,
-    grid=SPLIT_GRID,
+    grid=BATCH_SPLIT_GRID,
     problem=_problem,
     algebra=_algebra,
     work=_work,
     tuned=split_options,
     timed_as=timed_as,
-    axes=split_axes,
+    axes="xyz",
     selection=_selection,
     rules=(*PRODUCT_RULES, *_RULES),
     aliases=PRODUCT_ALIASES,
@@ -206,7 +235,7 @@ GEMM = ag.Family(
 )
 
 
-@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xy", when=is_split)
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", BATCH_SUM_ARGUMENTS, BATCH_SUM_GRID, axes="xyz", when=is_split)
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)

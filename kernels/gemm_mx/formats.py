@@ -71,9 +71,21 @@ def cells_of(variant: ag.Variant) -> int:
     return 2 if variant.stages == 2 else 1
 
 
-def padded_rows(rows: int) -> int:
-    """Rows of a shuffled array of scales."""
-    return -(-rows // GROUP_ROWS) * GROUP_ROWS
+def padded_rows(rows: int, together: int = GROUP_ROWS) -> int:
+    """Rows of an array whose rows lie together: of shuffled scales, or of so many."""
+    return -(-rows // together) * together
+
+
+def rows_in_memory(p: ag.Values, name: str) -> int:
+    """Rows that A or B has in memory: of planes those of whole fragments."""
+    rows = int(p["m" if name == "a" else "n"])
+    return padded_rows(rows, FRAGMENT_ROWS) if bits_of(p[f"{name}_dtype"]) == 6 and p["fp6_storage"] == "planes" else rows
+
+
+def scale_bytes(p: ag.Values, name: str) -> int:
+    """Bytes of the scales of A or B."""
+    rows = int(p["m" if name == "a" else "n"])
+    return (padded_rows(rows) if p["scale_order"] == "shuffled" else rows) * int(p[f"lds{name}"])
 
 
 def arranged(build: ag.Values) -> bool:
@@ -103,5 +115,7 @@ SCALE_ARGUMENTS = (
     ag.ContractArgument("b_scale", "pointer", "scales of B, likewise"),
     ag.ContractArgument("ldsa", "u32", "bytes from a row of A's scales to the next; shuffled: its columns with their pads"),
     ag.ContractArgument("ldsb", "u32", "the same of B's scales"),
+    ag.ContractArgument("a_scale_stride_batch", "u64", "bytes from the scales of one A of a batch to those of the next"),
+    ag.ContractArgument("b_scale_stride_batch", "u64", "the same of B's scales"),
 )
 WORDS = tuple(ag.ContractArgument(f"{name}_words", "pointer", f"scales of {name.upper()} as dwords of lanes") for name in "ab")

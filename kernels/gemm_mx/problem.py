@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.gemm_mx.blockrules import elements, exponents
-from asmgen.kernels.gemm_mx.formats import BLOCK, ELEMENTS, GROUP_COLUMNS, GROUP_ROWS, arranged, is_quantised, least_stride, padded_rows
+from asmgen.kernels.gemm_mx.formats import (
+    BLOCK,
+    ELEMENTS,
+    GROUP_COLUMNS,
+    GROUP_ROWS,
+    RAW,
+    arranged,
+    is_quantised,
+    least_stride,
+    padded_rows,
+)
 from asmgen.kernels.products.odd import GROUP, Exact
 from asmgen.kernels.products.problem import TYPES, with_result
 from asmgen.kernels.products.split import steps_of_parts
@@ -42,32 +55,97 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     another one has NaN: a block's scale, or without scales an element of a type that has it. Pads of elements and scales are random, and
     with `nonfinite` NaN where their type has it."""
     random = np.random.default_rng(seed)
-    m, n, k = p["m"], p["n"], p["k"]
     raw = is_quantised(p)
-    a, exact_rows = _raw(random, p, nonfinite) if raw else _elements(random, p, "a", m, nonfinite)
-    b, exact_columns = _elements(random, p, "b", n, nonfinite)
-    given: dict[str, Any] = {"a": a if raw else packed(a, p["a_dtype"]), "b": packed(b, p["b_dtype"])}
-    for name in "ab":
-        if p["fp6_storage"] == "planes" and ELEMENTS.get(p[f"{name}_dtype"]) == 6:
-            given[name] = planes(given[name])
-    if p["b_order"] == "shuffled":
-        given["b"] = shuffled_weights(given["b"])
-    scales: dict[str, Matrix] = {}
+    operands = {name: _operand(random, p, name, nonfinite) for name in "ab"}
+    given: dict[str, Any] = {name: one.array for name, one in operands.items()}
+    scales: dict[str, InMemory] = {}
     if p["scales"] != "none":
-        order = shuffled if p["scale_order"] == "shuffled" else np.asarray
-        for name, rows in (("a", m), ("b", n)):
-            if name == "b" or not raw:
-                scales[name] = _scales(random, p, rows, p[f"lds{name}"], nonfinite)
-                given |= {f"{name}_scale": order(scales[name]), f"lds{name}": p[f"lds{name}"]}
+        for name in "b" if raw else "ab":
+            scales[name] = _scales_in_memory(random, p, name, nonfinite)
+            given |= {f"{name}_scale": scales[name].array, f"lds{name}": p[f"lds{name}"],
+                      f"{name}_scale_stride_batch": p[f"{name}_scale_stride_batch"]}
+
+    def factor(name: str, number: int) -> Matrix:
+        elements = operands[name].matrix(number)
+        if name == "a" and raw:
+            return quantised(elements, p["k"], p["quantise_to"], p["rounding"])
+        of_blocks = scales[name].matrix(number) if scales else None
+        return decoded(unpacked(elements, p[f"{name}_dtype"]), of_blocks, p["k"], p[f"{name}_dtype"])
 
     def product(number: int) -> Sums:
-        if raw:
-            left = quantised(a, k, p["quantise_to"], p["rounding"])
-        else:
-            left = decoded(a, scales.get("a"), k, p["a_dtype"])
-        return sums_of_parts(left, decoded(b, scales.get("b"), k, p["b_dtype"]), DEPTH, _columns(p))
+        return sums_of_parts(factor("a", number), factor("b", number), DEPTH, _columns(p))
 
-    return with_result(p, random, given, product, nonfinite, [Exact(exact_rows, exact_columns)])
+    apart = all(one.apart for one in operands.values())
+    exact = [Exact(*ones) for ones in zip(*(operands[name].single for name in "ab"), strict=True)] if apart else []
+    return with_result(p, random, given, product, nonfinite, exact)
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """The matrices of a batch as a launch gets them, of one `shape`, `stride` elements of the array apart (0: one for all). `single` are
+    the rows of each with one element other than zero. `back` is how rows are read from memory."""
+
+    array: Matrix
+    batch: int
+    shape: tuple[int, ...]
+    stride: int
+    single: tuple[tuple[int, ...], ...] = ()
+    back: Callable[[Matrix], Matrix] = np.asarray
+
+    @property
+    def apart(self) -> bool:
+        """Whether no two matrices share some bytes but not all."""
+        return self.batch == 1 or not 0 < self.stride < math.prod(self.shape)
+
+    def matrix(self, number: int) -> Matrix:
+        """The rows of one matrix."""
+        flat = self.array.reshape(-1)[number * self.stride:][:math.prod(self.shape)]
+        return self.back(flat.reshape(self.shape))
+
+
+def _in_memory(random: np.random.Generator, p: ag.Values, stride: int, one: Callable[[], tuple[Matrix, tuple[int, ...]]],
+               back: Callable[[Matrix], Matrix]) -> InMemory:
+    """What `one` makes for each matrix, `stride` elements of the array apart, with any bytes between."""
+    made = [one() for _ in range(p["batch"] if stride else 1)]
+    first, batch = made[0][0], p["batch"]
+    array = first
+    if len(made) > 1:
+        size = (batch - 1) * stride + first.size
+        array = random.integers(0, 256, size * first.itemsize, dtype=np.uint8).view(first.dtype)
+        for number, (matrix, _) in enumerate(made):
+            array[number * stride:][:matrix.size] = matrix.reshape(-1)
+    single = tuple(rows for _, rows in made) * (batch // len(made))
+    return InMemory(array, batch, first.shape, stride, single, back)
+
+
+def _operand(random: np.random.Generator, p: ag.Values, name: str, nonfinite: bool) -> InMemory:
+    """A or B."""
+    dtype, rows, stride = p[f"{name}_dtype"], p["m" if name == "a" else "n"], p[f"{name}_stride_batch"]
+    if dtype in RAW:
+        return _in_memory(random, p, stride, lambda: _raw(random, p, nonfinite), np.asarray)
+    by_planes = p["fp6_storage"] == "planes" and ELEMENTS[dtype] == 6
+    by_fragments = name == "b" and p["b_order"] == "shuffled"
+
+    def one() -> tuple[Matrix, tuple[int, ...]]:
+        codes, single = _elements(random, p, name, rows, nonfinite)
+        held = packed(codes, dtype)
+        return planes(held) if by_planes else shuffled_weights(held) if by_fragments else held, single
+
+    def back(held: Matrix) -> Matrix:
+        return (from_planes(held) if by_planes else shuffled_weights(held, back=True) if by_fragments else held)[:rows]
+
+    return _in_memory(random, p, stride * ELEMENTS[dtype] // 8, one, back)
+
+
+def _scales_in_memory(random: np.random.Generator, p: ag.Values, name: str, nonfinite: bool) -> InMemory:
+    """The scales of A or B."""
+    rows, by_groups = p["m" if name == "a" else "n"], p["scale_order"] == "shuffled"
+
+    def one() -> tuple[Matrix, tuple[int, ...]]:
+        scales = _scales(random, p, rows, p[f"lds{name}"], nonfinite)
+        return shuffled(scales) if by_groups else scales, ()
+
+    return _in_memory(random, p, p[f"{name}_scale_stride_batch"], one, (lambda held: by_rows(held)[:rows]) if by_groups else np.asarray)
 
 
 def _columns(p: ag.Values) -> list[int]:
@@ -154,6 +232,16 @@ def packed(codes: Matrix, dtype: str) -> Matrix:
     return np.packbits(string, axis=1, bitorder="little")
 
 
+def unpacked(held: Matrix, dtype: str) -> Matrix:
+    """The codes of rows of bytes."""
+    bits = ELEMENTS[dtype]
+    if bits == 8:
+        return held
+    string = np.unpackbits(held, axis=1, bitorder="little").reshape(len(held), -1, bits)
+    found: Matrix = np.packbits(string, axis=2, bitorder="little")[:, :, 0]
+    return found
+
+
 def decoded(codes: Matrix, scales: Matrix | None, k: int, dtype: str) -> Matrix:
     """The values of the first k columns."""
     found: Matrix = values_of(dtype)[codes[:, :k]]
@@ -177,9 +265,16 @@ def shuffled(scales: Matrix) -> Matrix:
     return found
 
 
-def shuffled_weights(rows: Matrix, chunk: int = 16) -> Matrix:
-    """Rows of bytes in AITER's order: 16 bytes of each of 16 rows, then the next 16 columns."""
-    parts: Any = rows.reshape(len(rows) // 16, 16, -1, chunk)
+def by_rows(scales: Any) -> Any:
+    """Scales in AITER's order as rows: what lies there as group, 256 columns of K, block, row, 128 of the columns, half of the group."""
+    rows, columns = scales.shape
+    parts = scales.reshape(rows // GROUP_ROWS, columns // GROUP_COLUMNS, GROUP_COLUMNS // 2, GROUP_ROWS // 2, 2, 2)
+    return parts.transpose(0, 5, 3, 1, 4, 2).reshape(rows, columns)
+
+
+def shuffled_weights(rows: Matrix, chunk: int = 16, back: bool = False) -> Matrix:
+    """Rows of bytes in AITER's order: 16 bytes of each of 16 rows, then the next 16 columns; `back`: such bytes as rows."""
+    parts: Any = rows.reshape((len(rows) // 16, -1, 16, chunk) if back else (len(rows) // 16, 16, -1, chunk))
     found: Matrix = np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(rows.shape)
     return found
 
@@ -192,3 +287,12 @@ def planes(strings: Matrix) -> Matrix:
     blocks = whole.reshape(rows, -1, 24)
     parts = (np.ascontiguousarray(blocks[..., :16]), np.ascontiguousarray(blocks[..., 16:]))
     return np.concatenate([shuffled_weights(part.reshape(rows, -1), part.shape[2]).reshape(-1) for part in parts]).reshape(whole.shape)
+
+
+def from_planes(held: Matrix) -> Matrix:
+    """Two planes as rows of strings, of whole 16 rows."""
+    rows, flat = len(held), held.reshape(-1)
+    first = flat.size * 2 // 3
+    parts = [shuffled_weights(part.reshape(rows, -1), chunk, back=True).reshape(rows, -1, chunk)
+             for part, chunk in ((flat[:first], 16), (flat[first:], 8))]
+    return np.concatenate(parts, axis=2).reshape(held.shape)

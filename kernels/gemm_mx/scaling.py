@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import Depth
 from asmgen.kernels.gemm_mx.formats import DEEP, arranged, group_rows, is_quantised
+from asmgen.kernels.products.split import own_matrix
 
 _HALVES = 2
 _WORD = 4
@@ -93,6 +94,8 @@ def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, dept
     k.s_lshr_b32(groups, groups, rows.bit_length() - 1)
     k.s_lshr_b32(group0, first, rows.bit_length() - 1)
     pointer, most = k.argument(f"{name}_scale" if width is None else f"{name}_words"), (k.limits("k")[1] or 0) // tile[2] * ag.LANES
+    if width is not None:
+        _to_own_words(k, pointer, groups, width)
     if width is None:  # as many dwords as a row's scales and their pads are bytes, times 8
         width = k.argument(f"lds{name}")
         k.s_lshl_b32(width, width, 3)
@@ -104,6 +107,17 @@ def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, dept
     matrix = ag.Matrix(f"{name}_scale", "i32", pointer, groups, columns, width, ag.LANES, most)
     order = ag.ROWS_BY_K if tile[2] == DEEP else _BY_ROWS
     return StepScales(k, name, held, shared, matrix.rows(group0, groups_of_tile), waves, order, depth.jump(_WORD * ag.LANES))
+
+
+def _to_own_words(k: ag.TileBuilder, pointer: ag.Reg, groups: ag.Reg, width: ag.Reg) -> None:
+    """The pointer to the dwords of all matrices of a batch goes to those of the workgroup's, of so many groups of rows."""
+    with own_matrix(k) as matrix, k.scratch("words_apart", 2, "s") as apart, k.scratch("words_high", file="s") as high:
+        k.s_mul_i32(high, groups, matrix)  # below 2^32: each of them has 256 bytes and more in memory
+        k.s_mul_i32(apart[0], high, width)
+        k.s_mul_hi_u32(apart[1], high, width)
+        k.s_lshl_b64(apart, apart, _WORD.bit_length() - 1)
+        k.s_add_u32(pointer[0], pointer[0], apart[0])
+        k.s_addc_u32(pointer[1], pointer[1], apart[1])
 
 
 def _by_lanes(each: int, waves: int) -> ag.Layout:

@@ -53,6 +53,7 @@ def streamed(k: ag.TileBuilder) -> None:
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
+    k.end_brief_arguments()
     k.registers.release("workgroup_x", "workgroup_y", "kernarg")
     corners = [ag.Corner(C[i, j], i * tm // halves["a"], j * tn // halves["b"]) for i in range(halves["a"]) for j in range(halves["b"])]
     depth = depth_of(k)

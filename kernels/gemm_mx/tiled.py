@@ -48,6 +48,7 @@ def tiled(k: ag.TileBuilder) -> None:
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
+    k.end_brief_arguments()
     k.registers.release("workgroup_x", "workgroup_y", "kernarg")  # a descriptor takes their place
     corners = corners_of(k, C)
     depth = depth_of(k)

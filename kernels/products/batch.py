@@ -6,13 +6,15 @@ its matrices before it uses them. Strides are 64 bits, so a batch may be of any 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import asmgen as ag
 
 MOST_LAUNCHED = 65535
 """Workgroups along the third axis of a grid, as HIP counts them."""
-_MOST_APART = (1 << 48) - 1
+MOST_APART = (1 << 48) - 1
 
 BATCH_ARGUMENTS = {name: ag.ContractArgument(f"{name}_stride_batch", "u64", f"elements from one {name.upper()} of a batch to the next")
                    for name in "abdc"}
@@ -28,35 +30,40 @@ def _elements(name: str, rows: str, stride: str) -> ag.Formula:
     return ag.Formula(f"{stride} x the rows, or columns, that lie so far apart", count)
 
 
-def batch_parameters(lines: Mapping[str, int]) -> tuple[ag.Parameter, ...]:
-    """The parameters of a batch. `lines` say which multiples of elements the strides of A and B must be."""
+def batch_parameters(lines: Mapping[str, int], apart: Mapping[str, ag.Formula] | None = None) -> tuple[ag.Parameter, ...]:
+    """The parameters of a batch. `lines` say which multiples of elements the strides of A and B must be, `apart` what those are by default
+    whose matrices are not just rows or columns."""
     shapes = {"a": ("m", "lda"), "b": ("n", "ldb"), "d": ("m", "ldd"), "c": ("m", "ldc")}
     return (
         ag.Parameter("batch", "run", int, "products of this shape, each with matrices of its own", default=1, minimum=1,
                      maximum=MOST_LAUNCHED),
         *(ag.Parameter(f"{name}_stride_batch", "run", int, BATCH_ARGUMENTS[name].doc + ("" if name == "d" else "; 0: one for all"),
-                       minimum=0, maximum=_MOST_APART, multiple_of=lines.get(name, 1), default_from=_elements(name, *shape))
+                       minimum=0, maximum=MOST_APART, multiple_of=lines.get(name, 1),
+                       default_from=(apart or {}).get(name) or _elements(name, *shape))
           for name, shape in shapes.items()),
     )
 
 
 def _apart(p: ag.Values) -> bool:
     """Whether no two matrices of D share an element: one after the other, or row by row side by side."""
-    lines, line = (p["m"], p["n"]) if p["d_layout"] == "row" else (p["n"], p["m"])
+    lines, line = (p["n"], p["m"]) if p.get("d_layout") == "column" else (p["m"], p["n"])
     stride, whole = p["d_stride_batch"], (lines - 1) * p["ldd"] + line
     return bool(p["batch"] == 1 or stride >= whole or (stride >= line and p["ldd"] >= (p["batch"] - 1) * stride + line))
 
 
-BATCH_RULES = (
-    ag.Rule(f"batch x split_k must be at most {MOST_LAUNCHED}", ("batch", "split_k"),
-            lambda p: p["batch"] * p["split_k"] <= MOST_LAUNCHED),
-    ag.Rule("d_stride_batch must keep the matrices of D apart", ("d_stride_batch", "batch", "ldd", "m", "n", "d_layout"), _apart),
-)
+def batch_rules(layouts: tuple[str, ...] = ()) -> tuple[ag.Rule, ...]:
+    """The rules of a batch. `layouts` are the parameters that say how D is stored, if any."""
+    return (
+        ag.Rule(f"batch x split_k must be at most {MOST_LAUNCHED}", ("batch", "split_k"),
+                lambda p: p["batch"] * p["split_k"] <= MOST_LAUNCHED),
+        ag.Rule("d_stride_batch must keep the matrices of D apart", ("d_stride_batch", "batch", "ldd", "m", "n", *layouts), _apart),
+    )
 
 
-def batched(k: ag.TileBuilder) -> bool:
-    """Whether the kernel serves batches."""
-    return any(parameter.name == "batch" for parameter in k.contract.parameters)
+def with_brief(arguments: Sequence[ag.ContractArgument]) -> tuple[ag.ContractArgument, ...]:
+    """Arguments with the strides of batches last that nothing reads after `to_matrices`, which let others have their registers."""
+    brief = [one for one in arguments if one.name.endswith("_stride_batch") and one.name != "c_stride_batch"]
+    return (*(one for one in arguments if one not in brief), *(replace(one, brief=True) for one in brief))
 
 
 def to_matrices(k: ag.TileBuilder, batch: ag.Reg) -> None:
@@ -70,7 +77,9 @@ def to_matrices(k: ag.TileBuilder, batch: ag.Reg) -> None:
             if f"{name}_stride_batch" in given:
                 _to_matrix(k, name, batch, bytes_, high)
         for name, other in (("a", "m"), ("b", "n")):
-            if f"{name}_scale" in given and k.p.scales != "tensor":
+            if f"{name}_scale_stride_batch" in given:
+                _to_matrix(k, f"{name}_scale", batch, bytes_, high)
+            elif f"{name}_scale" in given and k.p.scales != "tensor":
                 _scales(k, bytes_[0], name, other)
                 k.s_mul_hi_u32(bytes_[1], batch, bytes_[0])
                 k.s_mul_i32(bytes_[0], batch, bytes_[0])
@@ -89,14 +98,29 @@ def _to_matrix(k: ag.TileBuilder, name: str, batch: ag.Reg, bytes_: ag.Reg, high
     k.s_mul_hi_u32(bytes_[1], batch, stride[0])
     k.s_mul_i32(high, batch, stride[1])
     k.s_add_u32(bytes_[1], bytes_[1], high)
-    _move(k, k.argument(name), bytes_, _bits(k, name) // 8)
+    bits = _bits(k, name)
+    if bits < 8:  # strides of smaller elements are whole bytes
+        _to_bytes(k, bytes_, high, bits)
+    _move(k, k.argument(name), bytes_, max(1, bits // 8))
 
 
 def _bits(k: ag.TileBuilder, name: str) -> int:
     """Bits of an element of a matrix."""
     if name in "dc":
         return ag.element_bits(k.p.out)
-    return ag.element_bits(k.p.dtype) if "dtype" in k.parameters else 8
+    dtype = str(k.parameters.get("dtype" if "dtype" in k.parameters else f"{name}_dtype", "e4m3"))
+    return 8 if dtype in ("e4m3", "e5m2") else ag.element_bits(dtype)
+
+
+def _to_bytes(k: ag.TileBuilder, elements: ag.Reg, high: ag.Reg, bits: int) -> None:
+    """So many elements of 4 or 6 bits become bytes, in 64 bits: halves or quarters of them, once or three times."""
+    whole = math.gcd(bits, 8)
+    k.s_lshr_b64(elements, elements, (8 // whole).bit_length() - 1)
+    if bits > whole:
+        k.s_mul_hi_u32(high, elements[0], bits // whole)
+        k.s_mul_i32(elements[1], elements[1], bits // whole)
+        k.s_mul_i32(elements[0], elements[0], bits // whole)
+        k.s_add_u32(elements[1], elements[1], high)
 
 
 def _move(k: ag.TileBuilder, pointer: ag.Reg, elements: ag.Reg, size: int) -> None:

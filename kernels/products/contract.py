@@ -109,9 +109,6 @@ PRODUCT_ARGUMENTS = (
     ag.ContractArgument("bias", "pointer", "n elements, not read in a build without bias"),
 )
 
-PRODUCT_GRID = ag.GridRule("ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]}), 1: a workgroup for each tile of D",
-                           lambda p, variant: (-(-p["n"] // variant.tile[1]), -(-p["m"] // variant.tile[0]), 1))
-
 PRODUCT_RULES = (
     ag.Rule("lda must be at least k", ("lda", "k"), lambda p: p["lda"] >= p["k"]),
     ag.Rule("ldb must be at least k", ("ldb", "k"), lambda p: p["ldb"] >= p["k"]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import asmgen as ag
-from asmgen.kernels.products.batch import batched, to_matrix_of_c
+from asmgen.kernels.products.batch import to_matrix_of_c
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.sides import argument, d_by_columns, result
 
@@ -106,8 +106,7 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
     def rest() -> None:
         if again is not None:
             k.label(again)
-        if batched(k):
-            to_matrix_of_c(k, k.ids["z"])
+        to_matrix_of_c(k, k.ids["z"])
         beside = [factors.of(corner) for corner in corners] if factors is not None else ()
         with ag.each_corner(k, corners, row0, column0, argument(k, "m"), wm, beside) as at:
             if factors is not None:

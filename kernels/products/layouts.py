@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.products.batch import BATCH_RULES, batch_parameters
+from asmgen.kernels.products.batch import batch_parameters, batch_rules
 from asmgen.kernels.products.contract import DEALT, ELEMENTS, Further
 from asmgen.kernels.products.sides import side
 
@@ -85,5 +85,5 @@ LAYOUT_RULES = (
     *(_at_least_a_line(name) for name in _SHAPES),
     *(_reaches(name) for name in "ab"),
     ag.Rule("c_layout must be d_layout", ("c_layout", "d_layout"), lambda p: p["c_layout"] == p["d_layout"]),
-    *BATCH_RULES,
+    *batch_rules(("d_layout",)),
 )

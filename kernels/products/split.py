@@ -11,11 +11,12 @@ is has no limit: where a panel begins is computed in 64 bits, and a tile's rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import asmgen as ag
-from asmgen.kernels.products.batch import BATCH_ARGUMENTS, batched, to_matrices, to_matrix_of_c
+from asmgen.kernels.products.batch import BATCH_ARGUMENTS, to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, ELEMENTS, PRODUCT_ARGUMENTS, is_dealt
 from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
 from asmgen.kernels.products.factors import Factors
@@ -44,9 +45,9 @@ REDUCE_RULES = (
 _BY_NAME = {argument.name: argument for argument in PRODUCT_ARGUMENTS}
 _PARTS = ag.ContractArgument("parts", "pointer", "sums of each part in float32, 16-byte aligned")
 _PART_ARGUMENTS = (_BY_NAME["a"], _BY_NAME["b"], _PARTS, *(_BY_NAME[name] for name in ("m", "n", "k", "lda", "ldb")))
-SUM_ARGUMENTS = (_PARTS, *(_BY_NAME[name] for name in ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")))
-BATCH_SUM_ARGUMENTS = (*SUM_ARGUMENTS, *(BATCH_ARGUMENTS[name] for name in "dc"))
-"""Those of the second kernel of families that serve batches."""
+BATCH_SUM_ARGUMENTS = (_PARTS, *(_BY_NAME[name] for name in ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")),
+                       *(BATCH_ARGUMENTS[name] for name in "dc"))
+"""Those of the second kernel."""
 
 
 def is_split(build: ag.Values) -> bool:
@@ -69,26 +70,17 @@ def stored_type(k: ag.TileBuilder) -> str:
     return "f32" if is_split(k.parameters) else str(k.p.out)
 
 
-def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
-    """The arguments of the product's own kernel."""
-    return _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
-
-
 def batch_split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
-    """Those of families that serve batches."""
-    return (*split_arguments(variant, build), *(BATCH_ARGUMENTS[name] for name in ("ab" if is_split(build) else BATCH_ARGUMENTS)))
-
-
-def split_axes(variant: ag.Variant, build: ag.Values) -> str:
-    """The workgroup ids that it reads, of a family without batches."""
-    return "xyz" if is_split(build) else "xy"
+    """The arguments of the product's own kernel."""
+    given = _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
+    return (*given, *(BATCH_ARGUMENTS[name] for name in ("ab" if is_split(build) else BATCH_ARGUMENTS)))
 
 
 def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
     """The panels of all parts of all matrices."""
-    width, batch = variant.tile[1], "batch * " if "d_layout" in build else ""
+    width = variant.tile[1]
     parts = "" if is_atomic(build) else "split_k * "
-    size = ag.Formula(f"{_F32} * {batch}{parts}{side(build, 'm')} * ceil({side(build, 'n')} / {width}) * {width}",
+    size = ag.Formula(f"{_F32} * batch * {parts}{side(build, 'm')} * ceil({side(build, 'n')} / {width}) * {width}",
                       lambda p: _F32 * p.get("batch", 1) * held_parts(p) * edges(p)[0] * -(-edges(p)[1] // width) * width)
     return (ag.Workspace("parts", _PARTS.doc, size, zeroed=is_atomic(build)),) if is_split(build) else ()
 
@@ -112,8 +104,6 @@ def _sum_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
 
 _TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
 _LINES = "ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]})"
-SPLIT_GRID = ag.GridRule(f"{_TILES}, split_k: a workgroup for each tile of D and part of K", _split_grid)
-SUM_GRID = ag.GridRule(f"{_LINES}, 1: rows of D, and columns of tiles", _sum_grid)
 BATCH_SPLIT_GRID = ag.GridRule(f"{_TILES}, batch * split_k: a workgroup for each tile of D and part of K; m and n change places where D is "
                                "stored by columns", _split_grid)
 BATCH_SUM_GRID = ag.GridRule(f"{_LINES}, batch: rows of D, and columns of tiles; m and n change places where D is stored by columns",
@@ -184,15 +174,27 @@ def timed_as(build: ag.Values) -> ag.Values:
 
 
 def to_own_matrices(k: ag.TileBuilder) -> None:
-    """Move the pointers to the matrices of the workgroup, if the kernel serves batches."""
-    if not batched(k):
-        return
+    """Move the pointers to the matrices of the workgroup."""
+    with own_matrix(k) as matrix:
+        to_matrices(k, matrix)
+
+
+@contextmanager
+def own_matrix(k: ag.TileBuilder) -> Iterator[ag.Reg]:
+    """The number of the workgroup's matrix in a batch."""
     if not is_split(k.parameters):
-        to_matrices(k, k.ids["z"])
+        yield k.ids["z"]
         return
     with k.scratch("matrix", file="s") as matrix:
         _divide_by_parts(k, matrix, k.ids["z"])
-        to_matrices(k, matrix)
+        yield matrix
+
+
+def own_part(k: ag.TileBuilder, out: ag.Reg) -> None:
+    """out = the number of the workgroup's part of K."""
+    _divide_by_parts(k, out, k.ids["z"])
+    k.s_mul_i32(out, out, k.p.split_k)
+    k.s_sub_u32(out, k.ids["z"], out)
 
 
 def _divide_by_parts(k: ag.TileBuilder, out: ag.Reg, number: ag.Reg) -> None:
@@ -213,11 +215,8 @@ def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> t
     with k.scratch("first_step", file="s") as first, k.scratch("each", file="s") as each:
         whole_steps(k, steps)
         steps_of_each(k, each, steps)
-        if batched(k):
-            _divide_by_parts(k, first, k.ids["z"])
-            k.s_mul_i32(first, first, k.p.split_k)
-            k.s_sub_u32(first, k.ids["z"], first)
-        k.s_mul_i32(first, first if batched(k) else k.ids["z"], each)
+        own_part(k, first)
+        k.s_mul_i32(first, first, each)
         k.s_cmp_lt_u32(first, steps)
         k.s_cbranch_scc1(has_steps)
         k.s_endpgm()
@@ -317,21 +316,20 @@ def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg,
     return ProductEpilogue(None, None, rest, frees)
 
 
-def _panel(k: ag.TileBuilder, column0: ag.Reg, part: ag.Reg | None) -> ag.Matrix:
-    """The sums of the column of tiles that begins at `column0`, of one part among those of all matrices (None: the first), as a matrix."""
+def _panel(k: ag.TileBuilder, column0: ag.Reg, part: ag.Reg) -> ag.Matrix:
+    """The sums of the column of tiles that begins at `column0`, of one part among those of all matrices, as a matrix."""
     width = k.variant.tile[1]
     base, stride = k.registers.sgprs(2, "panel", align=2), k.registers.sgprs(1, "panel_columns")
     k.s_mov_b32(stride, width)
     with k.scratch("before", 2, "s") as before:
         k.s_mov_b32(before[0], column0)
         k.s_mov_b32(before[1], 0)
-        if part is not None:
-            with k.scratch("columns", 2, "s") as columns:
-                _columns_of_tiles(k, columns[0])
-                k.s_mul_hi_u32(columns[1], columns[0], part)
-                k.s_mul_i32(columns[0], columns[0], part)
-                k.s_add_u32(before[0], before[0], columns[0])
-                k.s_addc_u32(before[1], before[1], columns[1])
+        with k.scratch("columns", 2, "s") as columns:
+            _columns_of_tiles(k, columns[0])
+            k.s_mul_hi_u32(columns[1], columns[0], part)
+            k.s_mul_i32(columns[0], columns[0], part)
+            k.s_add_u32(before[0], before[0], columns[0])
+            k.s_addc_u32(before[1], before[1], columns[1])
         _bytes_of_columns(k, before)
         k.s_add_u32(base[0], k.argument("parts")[0], before[0])
         k.s_addc_u32(base[1], k.argument("parts")[1], before[1])
@@ -374,14 +372,11 @@ def add_parts(k: ag.TileBuilder) -> None:
     count = S[0].rows
     k.s_mul_i32(row0, k.ids["x"], count)
     k.s_mul_i32(column0, k.ids["y"], width)
-    if batched(k):
-        to_matrices(k, k.ids["z"])
-        to_matrix_of_c(k, k.ids["z"])
-        with k.scratch("first_part", file="s") as part:
-            k.s_mul_i32(part, k.ids["z"], split)
-            panel = _panel(k, column0, part).rows(row0, count)
-    else:
-        panel = _panel(k, column0, None).rows(row0, count)
+    to_matrices(k, k.ids["z"])
+    to_matrix_of_c(k, k.ids["z"])
+    with k.scratch("first_part", file="s") as part:
+        k.s_mul_i32(part, k.ids["z"], split)
+        panel = _panel(k, column0, part).rows(row0, count)
     descriptor = panel.resource(k)
     with k.scratch("each", file="s") as each, k.scratch("steps", file="s") as steps, k.scratch("before", file="s") as before, \
             k.scratch("bytes", 2, "s") as bytes_, k.scratch("records", file="s") as records:

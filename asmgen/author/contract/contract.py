@@ -172,11 +172,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ContractArgument:
-    """One explicit argument of the kernel, in order: `type` is "pointer" or a scalar of `asmgen.codeobject.arguments.SCALAR_TYPES`."""
+    """One explicit argument of the kernel, in order: `type` is "pointer" or a scalar of `asmgen.codeobject.arguments.SCALAR_TYPES`.
+
+    `brief` ones, the last of a kernel, lie in registers of their own, which end with `KernelBuilder.end_brief_arguments`."""
 
     name: str
     type: str
     doc: str
+    brief: bool = False
 
     def __post_init__(self) -> None:
         scalar_type(self.type)

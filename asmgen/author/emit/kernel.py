@@ -98,6 +98,8 @@ class Kernel:
     def _body(self) -> str:
         return kernel_header(self.resources) + program_text(self.program) + kernel_trailer(self.resources)
 
+_BRIEF = "brief_arguments"
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -157,14 +159,18 @@ class KernelBuilder(Builder):
         # Without preload the arguments stand after the ids, at an SGPR aligned for the widest loads.
         first = _KERNARG_POINTER if preload else -(-(first_id + len(workgroup_ids)) // 4) * 4
         self._arguments: Reg = self.kernarg[0:0]  # not read in a kernel without arguments
+        self._held: list[tuple[int, Reg]] = []  # the first dword of arguments, and where those from it on lie
         if self._dwords:
-            count = self._preload or self._dwords
-            self._arguments = plan.pin("arguments", s[first:first + count - 1], "the kernel arguments, in order")
-        self._loaded = self._arguments  # those that code loads although the hardware has loaded others
-        if 0 < self._preload < self._dwords:
-            more = -(-(first_id + len(workgroup_ids)) // 4) * 4
-            last = more + self._dwords - self._preload - 1
-            self._loaded = plan.pin("more_arguments", s[more:last], "what is not preloaded, in order")
+            lasting = self._first_brief()
+            count = self._preload or lasting
+            self._arguments = self._hold("arguments", s[first:first + count - 1], 0, "the kernel arguments, in order")
+            more = -(-(first_id + len(workgroup_ids)) // 4) * 4 if self._preload else first + lasting
+            if 0 < self._preload < lasting:
+                more = self._hold("more_arguments", s[more:more + lasting - self._preload - 1], self._preload,
+                                  "what is not preloaded, in order").last + 1
+            at = max(lasting, count)
+            if at < self._dwords:
+                self._hold(_BRIEF, s[more:more + self._dwords - at - 1], at, "arguments that are read first of all")
         self.work_item = plan.pin("work_item", v[0:0], "x | y << 10 | z << 20, filled by the hardware")
         self._load_arguments()
         self.begun = len(self.items)
@@ -213,11 +219,26 @@ class KernelBuilder(Builder):
         """The SGPRs of an argument. Raises AsmgenError for an argument that the contract does not have."""
         for row in self.table:
             if row.name == name:
-                first, held = row.offset // 4, self._arguments
-                if 0 < self._preload <= first:
-                    first, held = first - self._preload, self._loaded
+                begin, held = next(part for part in reversed(self._held) if part[0] <= row.offset // 4)
+                first = row.offset // 4 - begin
                 return held[first:first + max(1, row.size // 4) - 1]
         raise AsmgenError(f"the kernel has no argument {name!r}; it has {', '.join(row.name for row in self.table)}", str(author_line()))
+
+    def end_brief_arguments(self) -> None:
+        """Release the registers of arguments that the contract calls brief."""
+        if any(held.name == _BRIEF for held in self.registers.live()):
+            self.registers.release(_BRIEF)
+
+    def _first_brief(self) -> int:
+        """The first dword of brief arguments, which are the last ones: of all dwords if there are none."""
+        brief = {argument.name for argument in self.contract.arguments if argument.brief}
+        return min((row.offset // 4 for row in self.table if row.name in brief), default=self._dwords)
+
+    def _hold(self, name: str, reg: Reg, dword: int, note: str) -> Reg:
+        """Pin the registers of the arguments from a dword on."""
+        held = self.registers.pin(name, reg, note)
+        self._held.append((dword, held))
+        return held
 
     def shows(self, descriptor: Reg, pointer: Reg) -> None:
         """A descriptor shows the memory of the argument that a pointer is, if it is one. Arguments share no memory but those that the
@@ -232,21 +253,23 @@ class KernelBuilder(Builder):
 
     def _load_arguments(self) -> None:
         """The kernel begins with the loads of its arguments. The wait before their first use covers their arrival."""
-        self._load(self._arguments, 0)
+        held = self._held
         if self._preload:
+            self._load(*held[0])
             self.emit("s_waitcnt", lgkmcnt=0, comment="the compatibility entry does what preloading firmware did")
             self.emit("s_branch", f"{self.symbol}_body")
             self.align(PRELOAD_ENTRY)
             self.label(f"{self.symbol}_body")
             self.entry = f"{self.symbol}_body"
-        if self._loaded is not self._arguments:
-            self._load(self._loaded, 4 * self._preload)
+            held = held[1:]
+        for part in held:
+            self._load(*part)
 
-    def _load(self, held: Reg, offset: int) -> None:
-        """The arguments from a byte offset on."""
-        for chunk in argument_loads(held.index, held.count if self._dwords else 0):
+    def _load(self, dword: int, held: Reg) -> None:
+        """The arguments from a dword on."""
+        for chunk in argument_loads(held.index, held.count):
             first = chunk.sgpr - held.index
-            self.emit(_LOAD[chunk.dwords], held[first:first + chunk.dwords - 1], self.kernarg, offset + chunk.offset)
+            self.emit(_LOAD[chunk.dwords], held[first:first + chunk.dwords - 1], self.kernarg, 4 * dword + chunk.offset)
 
     def _preloaded(self) -> int:
         """The number of dwords that the hardware loads: as many whole arguments as fit."""
