@@ -18,7 +18,7 @@ from asmgen.author.emit.builder import WAIT_MODES, Builder
 from asmgen.author.emit.coldblocks import SETTLES
 from asmgen.author.emit.ldsmap import LdsMap
 from asmgen.checks.leases.leases import check_leases
-from asmgen.checks.waits.verify import verify as verify_waits
+from asmgen.checks.waits.needless import without_needless
 from asmgen.checks.waits.waitmodes import apply_waits, refuse_errors
 from asmgen.checks.waitstates.passes import insert as insert_wait_states
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
@@ -324,11 +324,8 @@ class KernelBuilder(Builder):
 def _without_settling(program: Program) -> Program:
     """The program without those waits at the beginning of shared cold blocks without which the code after them still waits enough, on each
     way."""
-    for wait in [item for item in program.items if isinstance(item, Instruction) and item.comment == SETTLES]:
-        without = program.with_items([item for item in program.items if item is not wait])
-        if not any(one.severity == "error" for one in verify_waits(without, notes=False)):
-            program = without
-    return program
+    asked = [position for position, item in enumerate(program.instructions) if item.comment == SETTLES]
+    return without_needless(program, asked) if asked else program
 
 
 def _entry_wait_where_needed(program: Program, arguments: Reg) -> Program:

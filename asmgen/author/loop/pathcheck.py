@@ -117,15 +117,17 @@ class _PathCheck:
     def _check_pair(self, unit: Unit, other: Unit) -> None:
         """Refuse a unit that stands after `other`, which is later in emission order, if it may not."""
         effects, theirs = unit.effects, other.effects
-        before = f"{described(other)} is placed before {described(unit)}"
         conflict = next(((one, more) for one in effects.memory for more in theirs.memory if one.conflicts(more)), None)
         if conflict is not None:
             what = f"LDS {conflict[0].part or conflict[1].part or 'data'}" if conflict[0].space == "lds" else "global memory"
-            raise self._refused(f"{before}, and both touch {what}, one of them writing", other)
-        if effects.fence or theirs.fence:
-            raise self._refused(f"{before}: nothing crosses a barrier or a branch", other)
-        if (effects.in_place or theirs.in_place) and unit.stream == other.stream:
-            raise self._refused(f"{before}, and one of them may not move in its stream", other)
+            why = f", and both touch {what}, one of them writing"
+        elif effects.fence or theirs.fence:
+            why = ": nothing crosses a barrier or a branch"
+        elif (effects.in_place or theirs.in_place) and unit.stream == other.stream:
+            why = ", and one of them may not move in its stream"
+        else:
+            return
+        raise self._refused(f"{described(other)} is placed before {described(unit)}{why}", other)
 
     def _check_complete(self, number: int, state: int, step: int, choice: PathChoice) -> None:
         """Refuse a copy without a unit that its steps need, or with one that they may not have."""

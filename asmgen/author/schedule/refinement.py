@@ -53,7 +53,7 @@ class Refinement:
 
     def run(self, tries: int, patience: int) -> Refined:
         """The best order that so many tries find, of which no more than `patience` in a row may fail."""
-        self.best = self._timed()
+        self.best = Refined(self.first, self.time, self.step.clock.time(self.first, paired=True))
         moved = True
         while moved and self.tried < tries and self.failed < patience:
             moved = any(self.failed < patience and self._better(change, tries) for change in self._changes())
@@ -65,10 +65,14 @@ class Refinement:
     def _arrangement(self) -> Arrangement:
         return self.arranged(self.order, self.barriers)
 
-    def _timed(self) -> Refined:
-        arrangement = self._arrangement()
-        clock = self.step.clock
-        return Refined(arrangement, clock.time(arrangement), clock.time(arrangement, paired=True))
+    def _improved(self) -> Refined | None:
+        """The order as it stands, if it is better than the best one."""
+        arrangement, clock = self._arrangement(), self.step.clock
+        time = clock.time(arrangement)
+        if time.ticks > self.best.time.ticks:
+            return None
+        found = Refined(arrangement, time, clock.time(arrangement, paired=True))
+        return found if found.merit < self.best.merit else None
 
     def _wait_of(self, barrier: int) -> int:
         """The wait before a barrier: the last one up to its tick."""
@@ -183,8 +187,8 @@ class Refinement:
             self._move_wait(wait, (wait + target - number) % self.length)
         if self._served():
             self.tried += 1
-            found = self._timed()
-            if found.merit < self.best.merit:
+            found = self._improved()
+            if found is not None:
                 self.best, self.failed = found, 0
                 return True
             self.failed += 1

@@ -10,6 +10,7 @@ class Reservations:
 
     def __init__(self, length: int) -> None:
         self.length = length
+        self._every = (1 << length) - 1
         self._taken: dict[str, int] = {}
 
     def copy(self) -> Reservations:
@@ -26,9 +27,33 @@ class Reservations:
         """Take ticks of a resource, free or not."""
         self._taken[resource] = self._taken.get(resource, 0) | self._bits(tick, ticks)
 
+    def starts(self, resource: str, ticks: int) -> int:
+        """The ticks, as bits, from which on a resource is free for so long."""
+        if not ticks:
+            return self._every
+        free, covered = self._every & ~self._taken.get(resource, 0), 1
+        while covered < min(ticks, self.length):
+            more = min(covered, ticks - covered)
+            free &= self.earlier(free, more)
+            covered += more
+        return free
+
+    def earlier(self, found: int, ticks: int) -> int:
+        """Ticks, as bits, each so much earlier."""
+        ticks %= self.length
+        return (found >> ticks | found << self.length - ticks) & self._every
+
     def first(self, ticks: Iterable[int], *wanted: tuple[str, int]) -> int | None:
         """The first of the ticks from which on each wanted resource is free for so long."""
-        return next((tick for tick in ticks if all(self.free(resource, tick, count) for resource, count in wanted)), None)
+        found = self._every
+        for resource, count in wanted:
+            found &= self.starts(resource, count)
+        return self.among(ticks, found)
+
+    def among(self, ticks: Iterable[int], found: int) -> int | None:
+        """The first of the ticks whose bit is set."""
+        length = self.length
+        return next((tick for tick in ticks if found >> tick % length & 1), None) if found else None
 
     def left(self, resource: str) -> list[int]:
         """By tick, 1 if the resource is free there."""
@@ -39,7 +64,7 @@ class Reservations:
         if not ticks:
             return 0
         if ticks >= self.length:
-            return (1 << self.length) - 1
+            return self._every
         tick %= self.length
         bits = (1 << ticks) - 1 << tick
-        return bits & (1 << self.length) - 1 | bits >> self.length
+        return bits & self._every | bits >> self.length

@@ -6,31 +6,38 @@ all waves alike, and nothing else runs. `asmgen profile` runs the code through t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from asmgen.author.schedule.schedules import Arrangement, Sync
 from asmgen.author.schedule.unitcosts import SIMDS, StepMachine, UnitCost, UnitKind, ticks
-from asmgen.author.step.effects import Unit
+from asmgen.author.step.effects import Effects, Unit
 from asmgen.isa.registers import m0
 
 _SETTLE = 2  # copies until a step takes the same time again
 
 
 class _Use(NamedTuple):
-    """What a unit asks for in a copy: registers that it reads or writes, and those that it writes, as numbers of groups; both, and what it
-    writes, as bits; and whether it reads M0 or writes it."""
+    """What a unit asks for in a copy: `ready_of` takes what is known of the registers that it reads or writes, which are `touched`, by
+    numbers of groups; `written` are those that it writes. `registers` and `writes` are the same as bits."""
 
+    matrix: bool
+    reads_lds: bool
+    memory: bool
+    cost: UnitCost
     touched: tuple[int, ...]
+    ready_of: Callable[[Sequence[int]], tuple[int, ...]]
     written: tuple[int, ...]
+    lands: bool
     registers: int
     writes: int
     reads_m0: bool
     writes_m0: bool
 
 
-_Entry = tuple[int, _Use] | Sync
-"""A unit's ordinal with its registers; or synchronisation."""
+_Entry = _Use | Sync
+"""What a unit asks for; or synchronisation."""
 
 
 class StepTime(NamedTuple):
@@ -55,24 +62,37 @@ class StepClock:
         effects = [[(unit.tag.ordinal, unit.effects) for unit in units if not unit.tag.seldom] for units in phases]
         groups = _register_groups({mask for units in effects for _, effect in units for mask in (effect.reads, effect.writes)})
         self._groups = 1 + max((number for numbers in groups.values() for number in numbers), default=0)
-        self._phases = [{ordinal: _Use(tuple({*groups[effect.reads], *groups[effect.writes]}), groups[effect.writes],
-                                       effect.reads | effect.writes, effect.writes, bool(effect.reads & m0.mask),
-                                       bool(effect.writes & m0.mask)) for ordinal, effect in units} for units in effects]
+        self._under_way: tuple[Arrangement, list[tuple[list[_Entry], dict[int, int]]]] | None = None  # what was timed last
+        self._phases = [{ordinal: self._use(ordinal, effect, groups) for ordinal, effect in units} for units in effects]
+
+    def _use(self, ordinal: int, effects: Effects, groups: Mapping[int, tuple[int, ...]]) -> _Use:
+        kind = self.kinds[ordinal]
+        touched = tuple({*groups[effects.reads], *groups[effects.writes]})
+        written = groups[effects.writes]
+        return _Use(kind is UnitKind.MATRIX, kind is UnitKind.LDS_READ, bool(self.units[ordinal].effects.memory), self.costs[ordinal],
+                    touched, itemgetter(0, 0, *touched), written, bool(written) and kind not in (UnitKind.LDS_READ, UnitKind.LOAD),
+                    effects.reads | effects.writes, effects.writes, bool(effects.reads & m0.mask), bool(effects.writes & m0.mask))
 
     def time(self, arrangement: Arrangement, paired: bool = False) -> StepTime:
         """The time of a steady step. Two waves share a bus for accesses of LDS: the one that is late once is so up to the next barrier;
         if `paired` it is late at each access anew."""
         count = len(self._phases)
-        entries = [self._entries(arrangement, phase) for phase in range(count)]
-        dues = [_due_after(entries[phase], entries[(phase + 1) % count]) for phase in range(count)]
+        if self._under_way is None or self._under_way[0] is not arrangement:
+            self._under_way = arrangement, self._copies(arrangement)
+        copies = self._under_way[1]
         state = _UnderWay(self._groups, paired)
         ends = []
         for copy in range(_SETTLE + count):
             if copy == _SETTLE:
                 state.idle = []
-            ends.append(self._copy(entries[copy % count], dues[copy % count], state))
+            ends.append(self._copy(*copies[copy % count], state))
         size = len(state.idle) // count
         return StepTime(-((ends[-1 - count] - ends[-1]) // count), tuple(sum(state.idle[number::size]) for number in range(size)))
+
+    def _copies(self, arrangement: Arrangement) -> list[tuple[list[_Entry], dict[int, int]]]:
+        """The copies of all phases: their entries, and what their waits wait for."""
+        entries = [self._entries(arrangement, phase) for phase in range(len(self._phases))]
+        return [(mine, _due_after(mine, following)) for mine, following in zip(entries, entries[1:] + entries[:1], strict=True)]
 
     def _entries(self, arrangement: Arrangement, phase: int) -> list[_Entry]:
         """A copy's units with what they read and write there, and its synchronisation."""
@@ -84,16 +104,16 @@ class StepClock:
                 continue
             use = self._phases[(phase + 1) % count if entry in arrangement.lead else phase].get(entry)
             if use is not None:
-                found.append((entry, use))
+                found.append(use)
         return found
 
     def _copy(self, entries: Sequence[_Entry], due: Mapping[int, int], state: _UnderWay) -> int:
         written = False  # M0, by the instruction before
         for position, entry in enumerate(entries):
-            if isinstance(entry, tuple):
-                state.now += written and entry[1].reads_m0  # a wait state
-                written = entry[1].writes_m0
-                self._issue(*entry, state)
+            if isinstance(entry, _Use):
+                state.now += written and entry.reads_m0  # a wait state
+                written = entry.writes_m0
+                self._issue(entry, state)
             elif entry.kind == "barrier":
                 state.now += self.release
                 state.skewed = False
@@ -103,20 +123,19 @@ class StepClock:
         state.now += self.ends
         return state.now
 
-    def _issue(self, number: int, use: _Use, state: _UnderWay) -> None:
-        kind, cost = self.kinds[number], self.costs[number]
-        now, chains = state.now, use.writes if kind is UnitKind.MATRIX else 0
-        for group in use.touched:
-            ready = state.ready[group]
-            if ready > now:
-                now = max(now, state.chained[group]) if chains and state.by[group] == chains else ready
-        if kind is UnitKind.MATRIX:
+    def _issue(self, use: _Use, state: _UnderWay) -> None:
+        cost, now = use.cost, state.now
+        chains = use.writes if use.matrix else 0
+        latest = max(use.ready_of(state.ready))
+        if latest > now:
+            now = state.after(use.touched, chains) if chains else latest
+        if use.matrix:
             now = max(now, state.core, state.vector)
             state.idle.append(now - state.core)
             state.skewed |= state.second and now > state.core and not state.paired  # so late that the next accesses of the pair do not meet
             state.second = False
             state.core, state.vector = now + cost.busy, now + cost.issue
-        elif kind is UnitKind.LDS_READ or self.units[number].effects.memory:
+        elif use.memory:
             if cost.bus and not state.skewed:
                 now += cost.bus - 1  # the other wave of the pair issues its own first
                 state.second = True
@@ -125,7 +144,7 @@ class StepClock:
                 state.port = max(now, state.port) + cost.port
             else:
                 state.lds = max(now, state.lds) + cost.busy
-            if kind is UnitKind.LDS_READ:
+            if use.reads_lds:
                 landed = state.lds + self.latency
                 state.reads.append((use.writes, landed))
                 for group in use.written:
@@ -133,14 +152,15 @@ class StepClock:
         elif cost.busy:
             now = max(now, state.vector, state.core + self.hazard if cost.packed else 0)
             state.vector = now + cost.busy
-        if use.written and kind is not UnitKind.LDS_READ and kind is not UnitKind.LOAD:
+        if use.lands:
+            ready, chained = now + cost.ready, now + cost.chained
             for group in use.written:
-                state.ready[group], state.chained[group], state.by[group] = now + cost.ready, now + cost.chained, chains
+                state.ready[group], state.chained[group], state.by[group] = ready, chained, chains
         state.now = now + cost.issue
 
 
 def _register_groups(masks: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """By mask of registers, the numbers of the groups that it is made of: registers that all masks have together or not at all."""
+    """By mask of registers, the numbers, from 1 on, of the groups that it is made of: registers that all masks have together or not at all."""
     having: dict[int, list[int]] = {}
     every = sorted(masks)
     for number, mask in enumerate(every):
@@ -152,7 +172,7 @@ def _register_groups(masks: Iterable[int]) -> dict[int, tuple[int, ...]]:
     groups: dict[tuple[int, ...], int] = {}
     found: dict[int, set[int]] = {mask: set() for mask in every}
     for numbers in having.values():
-        group = groups.setdefault(tuple(numbers), len(groups))
+        group = groups.setdefault(tuple(numbers), 1 + len(groups))
         for number in numbers:
             found[every[number]].add(group)
     return {mask: tuple(sorted(of)) for mask, of in found.items()}
@@ -162,9 +182,15 @@ def _due_after(entries: Sequence[_Entry], following: Sequence[_Entry]) -> dict[i
     """By position of a wait, the registers that are used before the next wait, which may be one of the following copy."""
     found: dict[int, int] = {}
     used = 0
-    for number, entry in reversed([*enumerate(entries), *((-1, entry) for entry in following)]):
-        if isinstance(entry, tuple):
-            used |= entry[1].registers
+    for entry in following:
+        if isinstance(entry, _Use):
+            used |= entry.registers
+        elif entry.kind == "wait":
+            break
+    for number in range(len(entries) - 1, -1, -1):
+        entry = entries[number]
+        if isinstance(entry, _Use):
+            used |= entry.registers
         elif entry.kind == "wait":
             found[number], used = used, 0
     return found
@@ -175,8 +201,18 @@ class _UnderWay:
 
     def __init__(self, groups: int, paired: bool) -> None:
         self.now = self.core = self.vector = self.lds = self.port = 0
-        self.ready, self.chained, self.by = [0] * groups, [0] * groups, [0] * groups  # of registers; `by`: what the matrix unit writes
+        # Of registers; group 0 is none. `by`: what the matrix unit writes.
+        self.ready, self.chained, self.by = [0] * groups, [0] * groups, [0] * groups
         self.reads: list[tuple[int, int]] = []  # registers, and when their data are there
         self.idle: list[int] = []
         self.paired = paired
         self.second = self.skewed = False  # late at the LDS bus since the last matrix unit; later than its pair
+
+    def after(self, touched: Iterable[int], chains: int) -> int:
+        """When a matrix unit may issue that touches these groups and adds to the registers `chains`: the next one of a chain goes earlier."""
+        now = self.now
+        for group in touched:
+            ready = self.ready[group]
+            if ready > now:
+                now = max(now, self.chained[group]) if self.by[group] == chains else ready
+        return now

@@ -63,7 +63,7 @@ class Modulo:
         kept = read_orders(file) if file is not None else {}
         if step.digest in kept:
             return replace(kept[step.digest], remark=given_up(step, kept[step.digest]))
-        searches = _best(step, _shortest(step), _STRETCH)[:_REFINED]
+        searches = _best(_Orders(step), _STRETCH)[:_REFINED]
         best = min((search.run(_TRIES, _PATIENCE) for search in searches), key=lambda one: one.merit).arrangement
         remark = f"; {file.name} keeps no order of this step and timing table, so the build searched for one; `asmgen tune --schedule` " \
                  "searches longer and keeps it" if kept and file is not None else ""
@@ -72,50 +72,68 @@ class Modulo:
 
 def proposals(step: StepFacts) -> list[Arrangement]:
     """The best orders of a search that takes as long as it pays: many lengths, each refined; the best one by the clock first."""
-    searches = _best(step, _shortest(step), _LONG_STRETCH, every=True)[:_LONG_REFINED]
+    searches = _best(_Orders(step), _LONG_STRETCH, every=True)[:_LONG_REFINED]
     found = sorted((search.run(_LONG_TRIES, _LONG_PATIENCE) for search in searches), key=lambda one: one.merit)
     return list(dict.fromkeys(one.arrangement for one in found))[:_PROPOSED]
 
 
-def _best(step: StepFacts, shortest: int, stretch: Sequence[int], every: bool = False) -> list[Refinement]:
+class _Orders:
+    """The orders of a step. Each is made once, also where a search asks for one again."""
+
+    def __init__(self, step: StepFacts) -> None:
+        self.step = step
+        self._made: dict[tuple[int, int, bool, bool], Refinement | None] = {}
+
+    def of(self, length: int) -> Iterator[Refinement]:
+        """The orders of one length."""
+        exacts = (False, True) if self.step.of(UnitKind.COMPUTE) else (True,)
+        for delay, exact, spread in itertools.product(self.step.delays, exacts, (False, True)):
+            key = length, delay, exact, spread
+            if key not in self._made:
+                self._made[key] = self._new(*key)
+            found = self._made[key]
+            if found is not None:
+                yield found
+
+    def _new(self, length: int, delay: int, exact: bool, spread: bool) -> Refinement | None:
+        try:
+            order = PartialOrder(self.step, length, delay, exact, spread)
+            return Refinement(order, _placed(order), _ordered)
+        except NoRoom as error:
+            self.step.failures.append(error)
+            return None
+
+    def shortest(self) -> int:
+        """About the shortest length for which there is an order, within 1 %. Raises PipelineError, with the unit that has no room in the
+        least length, where there is none."""
+        def works(length: int) -> bool:
+            return next(self.of(length), None) is not None
+
+        step = self.step
+        low, high = step.least, step.least
+        while not works(high):
+            if high > _LONGEST * step.least:
+                failure = step.failures[0]
+                raise PipelineError(failure.sentence, failure.unit.first.where())
+            low, high = high, high + high // 4 + 1
+        while high - low > max(1, step.least // 100):
+            middle = (low + high) // 2
+            low, high = (low, middle) if works(middle) else (middle, high)
+        return high
+
+
+def _best(orders: _Orders, stretch: Sequence[int], every: bool = False) -> list[Refinement]:
     """Orders of lengths so many percent above the shortest, the best ones first. If not `every`, no length is tried that takes longer than
     what is found."""
     found: dict[Arrangement, Refinement] = {}
+    shortest = orders.shortest()
     for percent in stretch:
         length = shortest + shortest * percent // 100
         if not every and any(search.time.ticks <= length for search in found.values()):
             break
-        for search in _orders(step, length):
+        for search in orders.of(length):
             found.setdefault(search.first, search)
     return sorted(found.values(), key=lambda search: (search.time.ticks, len(search.first.order)))
-
-
-def _orders(step: StepFacts, length: int) -> Iterator[Refinement]:
-    """The orders of one length."""
-    for delay, exact, spread in itertools.product(step.delays, (False, True) if step.of(UnitKind.COMPUTE) else (True,), (False, True)):
-        try:
-            order = PartialOrder(step, length, delay, exact, spread)
-            yield Refinement(order, _placed(order), _ordered)
-        except NoRoom as error:
-            step.failures.append(error)
-
-
-def _shortest(step: StepFacts) -> int:
-    """About the shortest length for which there is an order, within 1 %. Raises PipelineError, with the unit that has no room in the least
-    length, where there is none."""
-    def works(length: int) -> bool:
-        return next(_orders(step, length), None) is not None
-
-    low, high = step.least, step.least
-    while not works(high):
-        if high > _LONGEST * step.least:
-            failure = step.failures[0]
-            raise PipelineError(failure.sentence, failure.unit.first.where())
-        low, high = high, high + high // 4 + 1
-    while high - low > max(1, step.least // 100):
-        middle = (low + high) // 2
-        low, high = (low, middle) if works(middle) else (middle, high)
-    return high
 
 
 def _placed(order: PartialOrder) -> tuple[int, ...]:

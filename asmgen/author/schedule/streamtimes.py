@@ -106,14 +106,12 @@ def _room(order: PartialOrder, number: int, choices: Iterable[int]) -> int | Non
     be it before or after it."""
     cost = order.step.costs[number]
     vector = 0 if order.step.units[number].effects.memory else cost.busy
-    issue = min(cost.issue, order.step.room)
-    free = order.table.free
-    for tick in choices:
-        if free(VECTOR, tick, vector):
-            for later in range(max(1, vector)):
-                if free(FREE, tick + later, issue) and free(BUS, tick + later, cost.bus):
-                    return tick
-    return None
+    table = order.table
+    issues = table.starts(FREE, min(cost.issue, order.step.room)) & table.starts(BUS, cost.bus)
+    found = issues
+    for later in range(1, vector):
+        found |= table.earlier(issues, later)
+    return table.among(choices, found & table.starts(VECTOR, vector))
 
 
 def _hold(order: PartialOrder, number: int, tick: int) -> None:

@@ -13,7 +13,7 @@ from asmgen.author.step.effects import Unit
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
-from asmgen.isa.records import dataclass
+from asmgen.isa.records import cached_property, dataclass
 from asmgen.isa.registers import m0
 from asmgen.isa.speeds import is_packed_f32, result_states, vector_speed
 from asmgen.isa.timing import Timing, gpu_of, timing
@@ -41,7 +41,7 @@ class StepMachine:
     arch: str
     waves: int = 1
 
-    @property
+    @cached_property
     def timing(self) -> Timing:
         """The timing table of the architecture's default GPU."""
         return timing(gpu_of(self.arch))

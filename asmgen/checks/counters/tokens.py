@@ -36,7 +36,13 @@ def overlap(one: TokenUse, other: TokenUse) -> bool:
 
 def shared(mine: Iterable[TokenUse], others: Sequence[TokenUse]) -> list[str]:
     """Names of those of mine that share bytes with others."""
-    return [use.name for use in mine if any(overlap(use, other) for other in others)]
+    found = []
+    for use in mine:
+        for other in others:
+            if use.low < other.high and other.low < use.high:  # `overlap`, written out: a build asks this some ten thousand times
+                found.append(use.name)
+                break
+    return found
 
 
 def due_at_barrier(source: Operation, ahead: tuple[set[TokenUse], set[TokenUse]]) -> list[str]:

@@ -109,6 +109,10 @@ class Verifier:
     def weakened(self, program: Program, position: int) -> list[LintFinding]:
         """Those findings on a missing wait or barrier that this program, with one wait or barrier weaker (`WaitFlow.weakened`), may have
         more than the verified one; quicker than to verify it."""
+        return self.weaker(program, position)[1]
+
+    def weaker(self, program: Program, position: int) -> tuple[Verifier, list[LintFinding]]:
+        """The verification of such a program, to go on from, and what `weakened` finds."""
         other = copy(self)
         other.program, other.instructions = program, program.instructions
         other.flow, blocks = self.flow.weakened(program, position)
@@ -126,7 +130,7 @@ class Verifier:
             other._partings(phases)
             if other.notes:
                 other._meetings(phases)
-        return other._found
+        return other, other._found
 
     def _new_races(self) -> LdsRaces | None:
         return LdsRaces(self.program, self.flow.flow, self.operations, self._kinds, self._sections, lambda: self._lds_locations) \
