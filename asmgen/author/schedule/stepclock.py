@@ -160,7 +160,8 @@ class StepClock:
 
 
 def _register_groups(masks: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """By mask of registers, the numbers, from 1 on, of the groups that it is made of: registers that all masks have together or not at all."""
+    """By mask of registers, the numbers, from 1 on, of the groups that it is made of: registers that all masks have together or not at
+    all."""
     having: dict[int, list[int]] = {}
     every = sorted(masks)
     for number, mask in enumerate(every):
@@ -209,7 +210,7 @@ class _UnderWay:
         self.second = self.skewed = False  # late at the LDS bus since the last matrix unit; later than its pair
 
     def after(self, touched: Iterable[int], chains: int) -> int:
-        """When a matrix unit may issue that touches these groups and adds to the registers `chains`: the next one of a chain goes earlier."""
+        """When a matrix unit may issue that touches these groups and adds to the registers `chains`: the next of a chain goes earlier."""
         now = self.now
         for group in touched:
             ready = self.ready[group]
