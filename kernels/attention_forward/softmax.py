@@ -262,7 +262,7 @@ def hide(k: ag.TileBuilder, scores: ag.Tile, seen: Limits | WindowLimits) -> Non
         for fragment, upper in enumerate(seen.upper):
             with k.at(scores.index):
                 k.v_subrev_u32(limit, gone, upper)
-            ag.mask_rows(k, _queries(scores, fragment), limit)
+            ag.mask_rows(k, _queries(scores, fragment), limit, vcc_free=True)
 
 
 def _hide_outside(k: ag.TileBuilder, scores: ag.Tile, seen: WindowLimits) -> None:
@@ -277,7 +277,7 @@ def _hide_outside(k: ag.TileBuilder, scores: ag.Tile, seen: WindowLimits) -> Non
             for number, (lower, upper) in enumerate(zip(seen.lower, seen.upper, strict=True)):
                 for bound, mask in ((lower, ag.mask_rows_before), (upper, ag.mask_rows)):
                     k.v_subrev_u32(limit, seen.key, bound)
-                    mask(k, _queries(scores, number), limit)
+                    mask(k, _queries(scores, number), limit, vcc_free=True)
         k.label(skip)
 
 

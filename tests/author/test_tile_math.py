@@ -190,8 +190,8 @@ def test_masks(arch: str, transposed: bool) -> None:
     row, column = np.indices((32, 48))
     cases: list[tuple[Callable[..., None], tuple[Any, ...], dict[str, Any], Array]] = [
         (mask_columns, (k.argument("v0"),), {}, column < 37), (mask_columns, (0,), {}, column < 0),
-        (mask_rows, (21,), {"value": 0}, row < 21),
-        (mask_rows_before, (21,), {}, row >= 21),
+        (mask_rows, (21,), {"value": 0, "vcc_free": True}, row < 21),
+        (mask_rows_before, (21,), {"vcc_free": transposed}, row >= 21),
         (mask_causal, (k.argument("v1"),), {}, column <= row + 5), (mask_causal, (k.argument("v2"),), {}, column <= row - 3),
         (mask_causal, (-7,), {"transposed": True}, row <= column - 7),
         (mask_window, (k.argument("v1"), 9), {}, (column <= row + 5) & (column >= row - 4))]
@@ -205,7 +205,7 @@ def test_masks(arch: str, transposed: bool) -> None:
         np.testing.assert_array_equal(found, np.where(kept, values, more.get("value", -np.inf)))
 
 
-@pytest.mark.parametrize("left", [4, 2])
+@pytest.mark.parametrize("left", [4, 2, 0])
 def test_masks_take_the_sgprs_that_there_are(left: int) -> None:
     values = some(32, 32, 7)
     run = TileRun("gfx950")
@@ -214,7 +214,7 @@ def test_masks_take_the_sgprs_that_there_are(left: int) -> None:
     held = []
     while k.registers.has(left + 2, "s"):
         held.append(k.registers.sgprs(2, f"held{len(held)}"))
-    mask_rows(k, x, 21)
+    mask_rows(k, x, 21, vcc_free=not left)
     k.registers.release(*held)
     run.give(x)
     np.testing.assert_array_equal(run.finish()[0], np.where(np.indices((32, 32))[0] < 21, values, -np.inf))

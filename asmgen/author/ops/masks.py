@@ -5,13 +5,15 @@
     mask_window(k, S, shift, width)            # and not those before r + shift - width
 
 One register is computed for the tile, what is left of the bound at the lane's first element; then two instructions an element, in groups
-of comparisons and selections, so that none waits for the one before it.
+of comparisons and selections, so that none waits for the one before it. Where VCC is free, one comparison of each group writes it: both
+instructions then have half of the bytes.
 """
 
 from __future__ import annotations
 
 import functools
 import struct
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import emit_address
@@ -19,7 +21,7 @@ from asmgen.author.emit.kernel import Kept
 from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.fragments import Fragment
 from asmgen.author.tiles.tiles import Tile, TileError
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Reg, vcc
 
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
@@ -29,22 +31,26 @@ _GROUPS = (4, 2, 1)  # elements that are compared before the first is selected: 
 _INLINE = range(-16, 65)  # numbers that every encoding takes
 
 
-def mask_columns(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
-    """Columns of the tile from number `left` on (a number, or a signed one in an SGPR, or for each lane in a VGPR) get `value`.
+def mask_columns(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None,
+                 vcc_free: bool = False) -> None:
+    """Columns of the tile from number `left` on (a number, or a signed one in an SGPR, or for each lane in a VGPR) get `value`. With
+    `vcc_free`, VCC may change.
 
     Raises TileError for a tile not of f32.
     """
-    _mask(k, "mask columns of", tile, (0, 1), left, -1, False, value, at)
+    _mask(k, "mask columns of", tile, (0, 1), left, -1, False, value, at, vcc_free)
 
 
-def mask_rows(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
+def mask_rows(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None,
+              vcc_free: bool = False) -> None:
     """Rows of the tile from number `left` on get `value`, as `mask_columns`."""
-    _mask(k, "mask rows of", tile, (1, 0), left, -1, False, value, at)
+    _mask(k, "mask rows of", tile, (1, 0), left, -1, False, value, at, vcc_free)
 
 
-def mask_rows_before(k: TileBuilder, tile: Tile, first: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
+def mask_rows_before(k: TileBuilder, tile: Tile, first: Reg | int, value: float = LOWEST, at: StepIndex | None = None,
+                     vcc_free: bool = False) -> None:
     """Rows of the tile before number `first` get `value`, as `mask_columns`."""
-    _mask(k, "mask rows of", tile, (1, 0), first, 0, True, value, at)
+    _mask(k, "mask rows of", tile, (1, 0), first, 0, True, value, at, vcc_free)
 
 
 def mask_causal(k: TileBuilder, tile: Tile, shift: Reg | int, transposed: bool = False, value: float = LOWEST,
@@ -65,7 +71,7 @@ def mask_window(k: TileBuilder, tile: Tile, shift: Reg | int, width: int, transp
 
 
 def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: Reg | int, more: int, lower: bool, value: float,
-          at: StepIndex | None) -> None:
+          at: StepIndex | None, vcc_free: bool = False) -> None:
     """Keep where signs . (row, column) <= bound + more (`lower`: >=)."""
     if tile.dtype != "f32" or any(reg.file != "v" for reg in tile.registers):
         raise TileError(f"{what} {tile}: masks are put on f32 in VGPRs; convert(k, ...) or move(k, ...) it first", k.here())
@@ -73,7 +79,8 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
     parts = lane_coordinates(k, f)
     word = struct.unpack("<i", struct.pack("<f", value))[0]
     mask = tile.registers.mask
-    size = next((size for size in _GROUPS if k.has_scratch(2 * size, "s")), _GROUPS[0])
+    size = next((size for size in _GROUPS if not (pairs := size - vcc_free) or k.has_scratch(2 * pairs, "s")), _GROUPS[0])
+    pairs = size - vcc_free
     compare = "v_cmp_ge_i32" if lower else "v_cmp_le_i32"
     origin = f.table[0][0]
     inside = [(tile.base(row, column)[item], signs[0] * (row * f.rows + line[0][0] - origin[0])
@@ -82,7 +89,8 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
     if all(number - more in _INLINE for _, number in inside):
         inside, more = [(reg, number - more) for reg, number in inside], 0
     with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("mask_bound") as left, \
-            k.scratch("mask_value") as masked, k.scratch("kept", 2 * size, "s") as kept:
+            k.scratch("mask_value") as masked, (k.scratch("kept", 2 * pairs, "s") if pairs else nullcontext()) as kept:
+        held_in = [*([vcc] if vcc_free else []), *(kept[2 * pair:2 * pair + 1] for pair in range(pairs) if kept is not None)]
         k.v_mov_b32(masked, word)  # v_cndmask reads a mask, so it takes no literal
         # left = bound + more - signs . (row, column) of the lane's first element
         current: Reg | int = bound
@@ -94,15 +102,15 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
             k.v_add_u32(left, more, left)
         for first in range(0, len(inside), size):
             group = inside[first:first + size]
-            for position, (_, number) in enumerate(group):
+            for result, (_, number) in zip(held_in, group, strict=False):
                 if number in _INLINE:
-                    k.emit(compare, kept[2 * position:2 * position + 1], number, left)
+                    k.emit(compare, result, number, left)
                 else:
                     with k.scratch("inside", file="s") as held:
                         k.s_movk_i32(held, number)
-                        k.emit(compare, kept[2 * position:2 * position + 1], held, left)
-            for position, (reg, _) in enumerate(group):
-                k.v_cndmask_b32(reg, masked, reg, kept[2 * position:2 * position + 1])
+                        k.emit(compare, result, held, left)
+            for result, (reg, _) in zip(held_in, group, strict=False):
+                k.v_cndmask_b32(reg, masked, reg, result)
 
 
 def _lane_coordinate(k: TileBuilder, key: object, title: str, values: tuple[int, ...]) -> Reg:
