@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.rope.shape import WAVES, heads_of_workgroup, shape_of
-from asmgen.kernels.rope.tensors import TENSORS, tensors_of
+from asmgen.kernels.rope.shape import WAVES, heads_of_workgroup, most_heads, shape_of, tokens_of_grid
+from asmgen.kernels.rope.tensors import CACHES, TENSORS, axes_of, heads_of, numbers_of, pairs_of, tensors_of
 
 TYPES = ("bf16", "f16", "f32")
 _MOST_COLUMNS = 512
@@ -15,66 +15,107 @@ _VGPRS = 256
 """Of a lane, without AGPRs."""
 _MOST_TOKENS = WAVES * ag.LANES
 _MOST = (1 << 32) - 1
+_USUAL_THETA = 10000.0
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    def heads(name: str) -> str:
-        return "h2" if name.endswith("2") else "h"
+    return (*_build_parameters(), *_run_parameters(variant))
 
-    def strides(name: str) -> tuple[ag.Parameter, ...]:
-        h = heads(name)
-        return (
-            ag.Parameter(f"{name}_stride_h", "run", int, f"elements from head to head of {name}", minimum=1, maximum=_MOST,
-                         default_from="d"),
-            ag.Parameter(f"{name}_stride_s", "run", int, f"elements from token to token of {name}", minimum=1,
-                         maximum=ag.most_stride(_MOST_TOKENS, 32, ag.BEYOND),
-                         default_from=ag.Formula(f"{h} d", lambda p: p[h] * p["d"])),
-            ag.Parameter(f"{name}_stride_b", "run", int, f"elements from batch to batch of {name}", minimum=1, maximum=_MOST,
-                         default_from=ag.Formula(f"s {name}_stride_s", lambda p: min(_MOST, p["s"] * p[f"{name}_stride_s"]))),
-        )
 
+def _build_parameters() -> tuple[ag.Parameter, ...]:
     return (
         ag.Parameter("style", "build", str, "pairs: neox columns i and i + rotated / 2; gptj columns 2 i and 2 i + 1", default="neox",
                      choices=("neox", "gptj")),
         ag.Parameter("d", "build", int, "columns of a head", default=128, minimum=4, maximum=_MOST_COLUMNS, multiple_of=4, tried=(96,)),
-        ag.Parameter("rotated", "build", int, "the first columns, which are rotated; others are copied; 0: all", default=0, minimum=0,
+        ag.Parameter("rotated", "build", int, "columns that are rotated; others are copied; 0: all", default=0, minimum=0,
                      maximum=_MOST_COLUMNS, multiple_of=4, tried=(24, 64)),
-        ag.Parameter("positions", "build", str, "none: token i of a batch has the angles of row i; given: those of row positions[batch, i]",
-                     default="none", choices=("none", "given")),
+        ag.Parameter("nope_first", "build", bool, "the last columns are rotated, not the first ones", default=False),
+        ag.Parameter("positions", "build", str, "none: token i of a batch has position i; given: positions[batch, i]", default="none",
+                     choices=("none", "given")),
+        ag.Parameter("offsets", "build", bool, "offsets[batch, i] is added to the position of token i", default=False),
+        ag.Parameter("index", "build", str, "type of positions, offsets and slot_mapping; of i64 the lower 32 bits are used", default="i32",
+                     choices=("i32", "i64")),
+        ag.Parameter("computed", "build", bool, "angle i of a position is position theta^(-2 i / rotated); else cos and sin are read",
+                     default=False),
+        ag.Parameter("varlen", "build", bool, "sequences of any lengths, their tokens one after the other as cu_seqlens say: tensors are "
+                     "(tokens, heads, d), s counts the tokens of all, b the sequences", default=False),
         ag.Parameter("second", "build", bool, "x2 is rotated into y2 too, which has heads of its own", default=False),
+        ag.Parameter("norm", "build", str, "rms: heads are normalised first, x / sqrt(mean(x^2) + eps) w, with w2 those of x2",
+                     default="none", choices=("none", "rms")),
+        ag.Parameter("cache", "build", bool, "y2 is a cache, of which token i gets row slot_mapping[batch, i], and v is copied so into "
+                     "v_cache", default=False),
         ag.Parameter("backward", "build", bool, "by the opposite angles, which is the gradient", default=False),
         ag.Parameter("dtype", "build", str, "type of x and y", default="bf16", choices=TYPES),
         ag.Parameter("table", "build", str, "type of cos and sin", default="f32", choices=TYPES),
-        ag.Parameter("b", "run", int, "batches", default=1, minimum=1, maximum=65535),
-        ag.Parameter("s", "run", int, "tokens of a batch", minimum=1, maximum=1 << 24),
+    )
+
+
+def _run_parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
+    return (
+        ag.Parameter("b", "run", int, "batches, or sequences", default=1, minimum=1, maximum=65535),
+        ag.Parameter("s", "run", int, "tokens of a batch, or of all sequences", minimum=1, maximum=1 << 24),
+        ag.Parameter("max_s", "run", int, "the most tokens of one sequence in a build with varlen", minimum=1, maximum=1 << 24,
+                     default_from="s"),
         ag.Parameter("h", "run", int, "heads of x", minimum=1, maximum=65535),
-        ag.Parameter("h2", "run", int, "heads of x2", minimum=1, maximum=65535, default_from="h"),
-        *(parameter for name in TENSORS for parameter in strides(name)),
+        ag.Parameter("h2", "run", int, "heads of x2 and v", minimum=1, maximum=65535, default_from="h"),
+        *(parameter for name in TENSORS for parameter in _strides(name)),
         ag.Parameter("angles", "run", int, "rows of cos and sin; a position beyond them gives 0", minimum=1, maximum=1 << 24,
                      default_from="s"),
         ag.Parameter("angle_stride", "run", int, "elements from one row of cos, and of sin, to the next", minimum=1, maximum=1 << 20,
                      default_from=ag.Formula("rotated / 2", lambda p: shape_of(p).pairs)),
-        ag.Parameter("position_stride", "run", int, "elements from batch to batch of positions", minimum=0, maximum=_MOST,
-                     default_from="s"),
-        ag.Parameter("each", "run", int, "heads of x that a workgroup rotates, one after the other; of x2 as large a share", minimum=1,
-                     maximum=65535, default_from=ag.Formula("as many as fill the GPU once", lambda p: heads_of_workgroup(variant, p))),
+        ag.Parameter("theta", "run", float, "of computed angles", default=_USUAL_THETA, minimum=1.0, maximum=1e12),
+        ag.Parameter("ratio", "run", float, "of the angles of a pair to those of the pair before", minimum=0.0, maximum=1.0,
+                     default_from=ag.Formula("theta^(-2 / rotated)", lambda p: p["theta"] ** (-1 / shape_of(p).pairs))),
+        ag.Parameter("eps", "run", float, "of rms", default=1e-6, minimum=0.0, maximum=1.0),
+        ag.Parameter("position_stride", "run", int, "elements from batch to batch of positions, offsets and slot_mapping", minimum=0,
+                     maximum=_MOST, default_from="s"),
+        ag.Parameter("slots", "run", int, "rows of a cache; a token whose slot is none of them is not stored", minimum=1, maximum=1 << 31,
+                     default_from=ag.Formula("b s", lambda p: p["b"] * p["s"])),
+        ag.Parameter("each", "run", int, "heads of x, and of x2, that a workgroup rotates, one after the other", minimum=1, maximum=65535,
+                     default_from=ag.Formula("as many as fill the GPU once", lambda p: heads_of_workgroup(variant, p))),
+    )
+
+
+def _strides(name: str) -> tuple[ag.Parameter, ...]:
+    h = heads_of(name)
+    return (
+        ag.Parameter(f"{name}_stride_h", "run", int, f"elements from head to head of {name}", minimum=1, maximum=_MOST, default_from="d"),
+        ag.Parameter(f"{name}_stride_s", "run", int, f"elements from token to token of {name}", minimum=1,
+                     maximum=ag.most_stride(_MOST_TOKENS, 32, ag.BEYOND),
+                     default_from=ag.Formula(f"{h} d", lambda p: p[h] * p["d"])),
+        ag.Parameter(f"{name}_stride_b", "run", int, f"elements from batch to batch of {name}", minimum=1, maximum=_MOST,
+                     default_from=ag.Formula(f"s {name}_stride_s", lambda p: min(_MOST, p["s"] * p[f"{name}_stride_s"]))),
     )
 
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """What the build reads and writes."""
-    named, given = tensors_of(build), build["positions"] == "given"
+    named, numbers = tensors_of(build), numbers_of(build)
     return (
-        *(ag.ContractArgument(name, "pointer", "b x s x h x d, 4-byte aligned") for name in named),
+        *(ag.ContractArgument(name, "pointer", "b x s x h x d, or rows x h x d of a cache, 4-byte aligned") for name in named),
+        *_angle_arguments(build),
+        *(ag.ContractArgument(name, "pointer", "d factors of the type of x, 4-byte aligned")
+          for name in (("w", "w2") if build["second"] else ("w",)) if build["norm"] != "none"),
+        *(ag.ContractArgument(name, "pointer", f"b x s {build['index']}") for name in numbers),
+        *([ag.ContractArgument("cu_seqlens", "pointer", "int32 [b + 1]: the first token of each sequence, and how many tokens there are")]
+          if build["varlen"] else []),
+        ag.ContractArgument("s", "u32", "tokens"), ag.ContractArgument("h", "u32", "heads"),
+        *([ag.ContractArgument("h2", "u32", "heads of x2 and v")] if build["second"] else []),
+        ag.ContractArgument("each", "u32", "heads of a workgroup"),
+        *(ag.ContractArgument(f"{name}_stride_{axis}", "u32", "elements") for name in named for axis in axes_of(build, name)),
+        *([ag.ContractArgument("position_stride", "u32", "elements")] if numbers and not build["varlen"] else []),
+        *([ag.ContractArgument("slots", "u32", "rows of a cache")] if build["cache"] else []),
+        *([ag.ContractArgument("eps", "f32", "of rms")] if build["norm"] != "none" else []),
+    )
+
+
+def _angle_arguments(build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    if build["computed"]:
+        return (ag.ContractArgument("ratio", "f64", "of the angles of a pair to those of the pair before"),)
+    return (
         ag.ContractArgument("cos", "pointer", "angles x rotated / 2, 4-byte aligned"),
         ag.ContractArgument("sin", "pointer", "angles x rotated / 2, 4-byte aligned"),
-        *([ag.ContractArgument("positions", "pointer", "b x s i32")] if given else []),
-        ag.ContractArgument("s", "u32", "tokens"), ag.ContractArgument("h", "u32", "heads"),
-        *([ag.ContractArgument("h2", "u32", "heads of x2")] if build["second"] else []),
-        ag.ContractArgument("each", "u32", "heads of a workgroup"),
-        *(ag.ContractArgument(f"{name}_stride_{axis}", "u32", "elements") for name in named for axis in "bsh"),
         ag.ContractArgument("angles", "u32", "rows of cos and sin"), ag.ContractArgument("angle_stride", "u32", "elements"),
-        *([ag.ContractArgument("position_stride", "u32", "elements")] if given else []),
     )
 
 
@@ -89,6 +130,9 @@ def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """The results in exact residues."""
     from asmgen.kernels.rope.algebra import rotated
 
+    if values["computed"] or values["norm"] != "none":
+        raise ag.AsmgenError("rope has no exact residues of computed angles, nor of normalised heads; computed=false and norm=none would "
+                             "do")
     return rotated(values, inputs)
 
 
@@ -104,28 +148,43 @@ def _even(name: str) -> ag.Rule:
                    lambda p: p["dtype"] == "f32" or p[f"{name}_stride_b"] % 2 == 0)
 
 
+def _reaches(name: str) -> ag.Rule:
+    return ag.Rule(f"slots times {name}_stride_s must be at most 2^32 bytes in a build with a cache",
+                   ("slots", f"{name}_stride_s", "cache", "dtype"),
+                   lambda p: not p["cache"] or p["slots"] * p[f"{name}_stride_s"] * (4 if p["dtype"] == "f32" else 2) <= 1 << 32)
+
+
 ROPE = ag.Family(
     name="rope",
     title="y = x with pairs of columns rotated: (a cos - b sin, b cos + a sin), in float32",
     parameters=_parameters,
     arguments=_arguments,
-    grid=ag.GridRule("ceil(s / tokens of a workgroup), b, ceil(h / each)",
-                     lambda p, variant: (-(-p["s"] // shape_of(p).tokens), p["b"], -(-p["h"] // p["each"]))),
+    grid=ag.GridRule("ceil(tokens of a batch or of the longest sequence / tokens of a workgroup), b, ceil(heads of x or x2 / each)",
+                     lambda p, variant: (-(-tokens_of_grid(p) // shape_of(p).tokens), p["b"], -(-most_heads(p) // p["each"]))),
     axes="xyz",
     problem=_problem,
     algebra=_algebra,
     rules=(*(rule for name in TENSORS for rule in (_fits(name), _even(name))),
+           *(_reaches(name) for name in CACHES),
            ag.Rule("rotated must be at most d", ("rotated", "d"), lambda p: p["rotated"] <= p["d"]),
            ag.Rule(f"rotated and d must leave room in {_VGPRS} VGPRs for what a lane has of a head: as many lanes share it, up to 16, as "
                    "the largest power of two whose runs of up to 8 neighbours divide each half of neox, or all of gptj, and whose dwords "
-                   "divide the rest", ("rotated", "d", "style", "dtype", "table"),
-                   lambda p: shape_of(p).vgprs(p["dtype"], p["table"]) <= _VGPRS),
+                   "divide the rest", ("rotated", "d", "style", "dtype", "table", "norm", "cache", "nope_first"),
+                   lambda p: shape_of(p).vgprs(p) <= _VGPRS),
+           ag.Rule("cache must be false where second is", ("cache", "second"), lambda p: p["second"] or not p["cache"]),
+           ag.Rule("backward must be false where heads are normalised, or go to a cache", ("backward", "norm", "cache"),
+                   lambda p: not p["backward"] or p["norm"] == "none" and not p["cache"]),
+           ag.Rule("table must be f32 where angles are computed", ("table", "computed"),
+                   lambda p: p["table"] == "f32" or not p["computed"]),
+           ag.Rule("max_s must be s in a build without varlen", ("varlen", "s", "max_s"), lambda p: p["varlen"] or p["max_s"] == p["s"]),
+           ag.Rule("max_s must be at most s, and b * max_s at least s", ("b", "s", "max_s"),
+                   lambda p: p["max_s"] <= p["s"] <= p["b"] * p["max_s"]),
            ag.Rule("angle_stride must be at least rotated / 2, and a multiple of 2 where table has 16 bits",
                    ("angle_stride", "rotated", "d", "table"),
                    lambda p: p["angle_stride"] >= shape_of(p).pairs and (p["table"] == "f32" or p["angle_stride"] % 2 == 0)),
-           ag.Rule("angles times angle_stride must be less than 2^29", ("angles", "angle_stride"),
-                   lambda p: p["angles"] * p["angle_stride"] < 1 << 29)),
-    aliases=lambda variant, build: tuple(ag.Alias((source, target), "their strides are equal") for source, target in
-                                         zip(tensors_of(build)[::2], tensors_of(build)[1::2], strict=True)),
+           ag.Rule("angles times angle_stride must be less than 2^29", ("angles", "angle_stride", "computed"),
+                   lambda p: p["computed"] or p["angles"] * p["angle_stride"] < 1 << 29)),
+    aliases=lambda variant, build: tuple(ag.Alias(pair, "their strides are equal") for pair in pairs_of(build)
+                                         if not (build["cache"] and pair[1] in CACHES)),
     example={"s": 40, "h": 3},
 )

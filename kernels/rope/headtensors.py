@@ -6,20 +6,23 @@ from collections.abc import Sequence
 
 import asmgen as ag
 from asmgen.kernels.rope.shape import HeadShape
+from asmgen.kernels.rope.tensors import axes_of
+
+_OF_WALK = ("first_head", "heads_left", "token", "tokens")
 
 
 class HeadWalk:
-    """The heads of a workgroup: `first`, and how many are `left` of them (signed). `tokens` of the workgroup's exist from `token` on."""
+    """The heads of a workgroup, of those that argument `heads` counts: `first`, and how many are `left` of them (signed). `tokens` of the
+    workgroup's exist from `token` on."""
 
-    def __init__(self, k: ag.TileBuilder, shape: HeadShape, number: str) -> None:
-        self.k, self.shape, self.number = k, shape, number
-        self.first, self.left = (k.registers.sgprs(1, f"{name}{number}") for name in ("first_head", "heads_left"))
-        self.token, self.tokens = (k.registers.sgprs(1, f"{name}{number}") for name in ("token", "tokens"))
+    def __init__(self, k: ag.TileBuilder, shape: HeadShape, heads: str) -> None:
+        self.k, self.shape = k, shape
+        self.first, self.left, self.token, self.tokens = (k.registers.sgprs(1, name) for name in _OF_WALK)
         k.s_mul_i32(self.token, k.ids["x"], shape.tokens)
         k.s_sub_u32(self.tokens, k.argument("s"), self.token)
         k.s_min_u32(self.tokens, self.tokens, shape.tokens)
         k.s_mul_i32(self.first, k.ids["z"], k.argument("each"))
-        k.s_sub_u32(self.left, k.argument(f"h{number}"), self.first)
+        k.s_sub_u32(self.left, k.argument(heads), self.first)
         k.s_min_i32(self.left, self.left, k.argument("each"))
 
     def skip_if_none(self, label: str) -> None:
@@ -35,6 +38,11 @@ class HeadWalk:
         """To the label, if there is a head that was looked ahead to."""
         self.k.s_cmp_gt_i32(self.left, 0)
         self.k.s_cbranch_scc1(label)
+
+    def release(self) -> None:
+        """Give its registers back."""
+        for name in _OF_WALK:
+            self.k.registers.release(name)
 
 
 class HeadTensor:
@@ -58,10 +66,11 @@ class HeadTensor:
         k, d, walk = self.k, self.descriptor, self.walk
         shift = self.size.bit_length() - 1
         with k.scratch("elements", 2, "s") as sum_, k.scratch("part", 2, "s") as part:
-            for number, (index, axis) in enumerate(((k.ids["y"], "b"), (walk.token, "s"), (walk.first, "h"))):
+            places = {"b": k.ids["y"], "s": walk.token, "h": walk.first}
+            for number, axis in enumerate(axes_of(k.parameters, self.name)):
                 target, stride = part if number else sum_, k.argument(f"{self.name}_stride_{axis}")
-                k.s_mul_i32(target[0], index, stride)
-                k.s_mul_hi_u32(target[1], index, stride)
+                k.s_mul_i32(target[0], places[axis], stride)
+                k.s_mul_hi_u32(target[1], places[axis], stride)
                 if number:
                     k.s_add_u32(sum_[0], sum_[0], part[0])
                     k.s_addc_u32(sum_[1], sum_[1], part[1])
@@ -87,18 +96,22 @@ class HeadTensor:
         k.s_cmp_gt_i32(self.walk.left, 0)
         k.s_cselect_b32(d[2], self.records, 0)
 
-    def load(self, parts: Sequence[ag.Tile], rest: ag.Tile | None) -> None:
+    def load(self, parts: Sequence[ag.Tile], rest: Sequence[ag.Tile]) -> None:
         """A head of the wave's tokens."""
-        for tile, column in zip(parts, self.shape.starts, strict=True):
+        for tile, column in zip((*parts, *rest), (*self.shape.starts, self.shape.rest_start), strict=False):
             ag.load(self.k, tile, self.rows, rows=self.k.wave, column=column, nontemporal=True)
-        if rest is not None:
-            ag.load(self.k, rest, self.rows, rows=self.k.wave, column=self.shape.rotated, nontemporal=True)
 
     def store(self, parts: Sequence[ag.Tile]) -> None:
         """The rotated columns of a head."""
         for tile, column in zip(parts, self.shape.starts, strict=True):
             ag.store_tile(self.k, self.rows, tile, rows=self.k.wave, column=column, nontemporal=True)
 
-    def store_rest(self, rest: ag.Tile) -> None:
+    def store_rest(self, rest: Sequence[ag.Tile]) -> None:
         """Its other columns."""
-        ag.store_tile(self.k, self.rows, rest, rows=self.k.wave, column=self.shape.rotated, nontemporal=True)
+        for tile in rest:
+            ag.store_tile(self.k, self.rows, tile, rows=self.k.wave, column=self.shape.rest_start, nontemporal=True)
+
+    def release(self) -> None:
+        """Give its registers back."""
+        for name in ("head", "head_bytes", "records"):
+            self.k.registers.release(f"{self.name}_{name}")

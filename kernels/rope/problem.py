@@ -2,59 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import asmgen as ag
+from asmgen.kernels.rope.places import element_numbers, positions_of, random_tokens, stored_tokens
 from asmgen.kernels.rope.shape import shape_of
-from asmgen.kernels.rope.tensors import TENSORS, tensors_of
+from asmgen.kernels.rope.tensors import TENSORS, heads_of, pairs_of
 from asmgen.kernels.rows.bounded import Bounded
-from asmgen.kernels.rows.reference import CANARY, TYPES, Array, rounded
+from asmgen.kernels.rows.reference import CANARY, FLUSHED, TYPES, UNIT, Array, rounded
 
-_NUMBERS = ("s", "h", "h2", "each", "angles", "angle_stride", "position_stride", *(f"{name}_stride_{axis}" for name in TENSORS
-                                                                                  for axis in "bsh"))
+_NUMBERS = ("s", "h", "h2", "each", "angles", "angle_stride", "ratio", "eps", "position_stride", "slots",
+            *(f"{name}_stride_{axis}" for name in TENSORS for axis in "bsh"))
+_DOUBLE = 2.0**-53
+"""The relative error of an operation of float64."""
 
 
 def make_problem(p: ag.Values, seed: int) -> ag.Problem:
     """Normal heads; in even seeds NaN and infinities among them. Cosines and sines are numbers of their own, as no kernel may derive one
-    from the other; some positions lie outside of the table."""
+    from the other; some positions lie outside of the table, and some slots outside of the cache."""
     random = np.random.default_rng(seed)
-    arguments = {name: _heads(random, p, name, seed) for name in TENSORS}
+    arguments = random_tokens(random, p, seed)
+    arguments |= {name: _heads(random, p, arguments, name, seed) for name in TENSORS}
     table = TYPES[p["table"]][0]
-    arguments |= {name: random.uniform(-1, 1, (p["angles"], p["angle_stride"])).astype(table) for name in ("cos", "sin")}
-    positions = random.integers(0, p["angles"], (p["b"], max(p["position_stride"], p["s"]))).astype(np.int32)
-    if seed % 3 == 0:
-        positions[random.integers(p["b"]), random.integers(p["s"])] = p["angles"]
-        positions[random.integers(p["b"]), random.integers(p["s"])] = -1
-    if p["position_stride"] < p["s"]:
-        positions = positions[:1]
-    arguments["positions"] = positions
+    rows = (1, 1) if p["computed"] else (p["angles"], p["angle_stride"])
+    arguments |= {name: random.uniform(-1, 1, rows).astype(table) for name in ("cos", "sin")}
+    arguments |= {name: random.uniform(0.5, 2, (p["d"],)).astype(TYPES[p["dtype"]][0]) for name in ("w", "w2")}
     arguments |= {name: p[name] for name in _NUMBERS}
-    return ag.Problem(arguments, lambda: tuple(_output(p, arguments, source, target) for source, target in
-                                              zip(tensors_of(p)[::2], tensors_of(p)[1::2], strict=True)))
+    return ag.Problem(arguments, lambda: tuple(_output(p, arguments, source, target) for source, target in pairs_of(p)))
 
 
-def heads_of(p: ag.Values, name: str) -> int:
-    """How many heads a tensor has."""
-    return int(p["h2" if name.endswith("2") else "h"])
-
-
-def _extents(p: ag.Values, name: str) -> tuple[tuple[int, int, int, int], tuple[int, int, int]]:
-    strides = p[f"{name}_stride_b"], p[f"{name}_stride_s"], p[f"{name}_stride_h"]
-    return (p["b"], p["s"], heads_of(p, name), p["d"]), strides
-
-
-def element_numbers(p: ag.Values, name: str) -> Array:
-    """The number of each element (batch, token, head, column) in the tensor's array."""
-    (b, s, h, d), strides = _extents(p, name)
-    axes = np.meshgrid(np.arange(b), np.arange(s), np.arange(h), np.arange(d), indexing="ij")
-    found: Array = np.add.reduce([axis * stride for axis, stride in zip(axes, (*strides, 1), strict=True)])
-    return found
-
-
-def _heads(random: np.random.Generator, p: ag.Values, name: str, seed: int) -> Array:
-    at = element_numbers(p, name)
-    flat = np.full(int(at.max()) + 1, CANARY)
-    if name.startswith("x"):
+def _heads(random: np.random.Generator, p: ag.Values, arguments: dict[str, Any], name: str, seed: int) -> Array:
+    at = element_numbers(p, arguments, name)
+    size = int(at.max()) + 1 if at.size else 1
+    if p["cache"] and name in ("y2", "v_cache"):
+        size = (p["slots"] - 1) * p[f"{name}_stride_s"] + (p[heads_of(name)] - 1) * p[f"{name}_stride_h"] + p["d"]
+    flat = np.full(size, CANARY)
+    if name in ("x", "x2", "v"):
         values = random.standard_normal(at.shape) * 2.0 ** random.integers(-6, 7, at.shape[:-1] + (1,))
         if ag.holds_nonfinite(seed):
             flat[:] = np.nan
@@ -65,31 +50,63 @@ def _heads(random: np.random.Generator, p: ag.Values, name: str, seed: int) -> A
     return made
 
 
-def rows_of_angles(p: ag.Values, positions: Array) -> Array:
+def rows_of_angles(p: ag.Values, arguments: ag.Values) -> Array:
     """The row of cos and sin of each token, -1 outside of the table."""
-    if p["positions"] == "none":
-        found = np.broadcast_to(np.arange(p["s"]), (p["b"], p["s"]))
-    else:
-        found = np.broadcast_to(positions[:, :p["s"]], (p["b"], p["s"]))
+    found = positions_of(p, arguments)
     return np.where((found >= 0) & (found < p["angles"]), found, -1)
 
 
-def _output(p: ag.Values, arguments: ag.Values, source: str, target: str) -> ag.Output:
+def _angles(p: ag.Values, arguments: ag.Values) -> tuple[Bounded, Bounded]:
+    """Cosine and sine of each token and pair, for all heads."""
     shape = shape_of(p)
-    x = arguments[source].astype(float)[element_numbers(p, source)]
-    rows = rows_of_angles(p, arguments["positions"])
-    cos, sin = (np.where(rows[..., None] >= 0, arguments[name].astype(float)[rows, :shape.pairs], 0.0)[:, :, None]
-                for name in ("cos", "sin"))
-    sin = -sin if p["backward"] else sin
-    first, second = (slice(0, shape.pairs), slice(shape.pairs, shape.rotated)) if p["style"] == "neox" \
-        else (slice(0, shape.rotated, 2), slice(1, shape.rotated, 2))
-    a, b = x[..., first], x[..., second]
-    expected, error = x.copy(), np.zeros_like(x)
+    if not p["computed"]:
+        rows = rows_of_angles(p, arguments)
+        cos, sin = (np.where(rows[..., None] >= 0, arguments[name].astype(float)[rows, :shape.pairs], 0.0)[:, :, None]
+                    for name in ("cos", "sin"))
+        return Bounded.exact(cos), Bounded.exact(sin)
+    pairs = np.arange(shape.pairs)
+    angles = positions_of(p, arguments)[:, :, None, None] * p["theta"] ** (-pairs / shape.pairs)
+    # The ratio is rounded and raised to power i, each product rounds, and this reference's own pow and sine are as far off. Then an angle
+    # of at most half a quarter turn is rounded to float32, and each of its two series ends in a rounding near 1 of what two more made.
+    off = np.abs(angles) * (4 * pairs + 32) * _DOUBLE + 2 * UNIT * np.pi / 4 + 4 * UNIT
+    return Bounded(np.cos(angles), off), Bounded(np.sin(angles), off)
+
+
+def _normalised(p: ag.Values, x: Array, w: Array) -> Bounded:
+    """x / sqrt(mean(x^2) + eps) w. A lane adds its own columns in two chains, then lanes add theirs."""
+    eps, chain = float(np.float32(p["eps"])), p["d"] // shape_of(p).across + 8
+    mean = (x**2).mean(-1, keepdims=True)
+    of_mean = chain * UNIT * (mean + eps) + FLUSHED
+    rstd = 1 / np.sqrt(mean + eps)
+    # The root falls, so that its error is largest at one of the ends; v_rsq_f32 has 1 ulp.
+    ends = [1 / np.sqrt(np.maximum(mean + eps + sign * of_mean, 2.0**-149)) for sign in (-1, 1)]
+    error = np.maximum(np.abs(ends[0] - rstd), np.abs(ends[1] - rstd)) + 3 * UNIT * rstd
+    return Bounded.exact(x) * Bounded(rstd, np.where(np.isfinite(rstd), error, 0.0)) * Bounded.exact(w)
+
+
+def _output(p: ag.Values, arguments: ag.Values, source: str, target: str) -> ag.Output:
     with np.errstate(all="ignore"):
-        expected[..., first], expected[..., second] = a * cos - b * sin, b * cos + a * sin
-        for columns, own, other, factor in ((first, a, b, -sin), (second, b, a, sin)):
-            made = Bounded.exact(other) * Bounded.exact(factor) + Bounded.exact(own) * Bounded.exact(cos)
-            error[..., columns] = made.error
-        tolerance = rounded(expected, error, p["dtype"])
-    at = element_numbers(p, target).reshape(-1, p["d"])
-    return ag.Output(target, expected.reshape(-1, p["d"]), tolerance.reshape(-1, p["d"]), (at,))
+        x = arguments[source].astype(float)[element_numbers(p, arguments, source)]
+        held = Bounded.exact(x)
+        if source != "v":
+            if p["norm"] != "none":
+                held = _normalised(p, x, arguments[f"w{source[1:]}"].astype(float))
+            held = _rotated(p, held, *_angles(p, arguments))
+        tolerance = rounded(held.value, held.error, p["dtype"])
+    at, stored = element_numbers(p, arguments, target), stored_tokens(p, arguments, target)
+    expected, tolerance, at = (values[stored].reshape(-1, p["d"]) for values in (held.value, tolerance, at))
+    return ag.Output(target, expected, tolerance, (at,))
+
+
+def _rotated(p: ag.Values, x: Bounded, cos: Bounded, sin: Bounded) -> Bounded:
+    shape = shape_of(p)
+    sin = sin.negative() if p["backward"] else sin
+    start, end = shape.first, shape.first + shape.rotated
+    first, second = (slice(start, start + shape.pairs), slice(start + shape.pairs, end)) if p["style"] == "neox" \
+        else (slice(start, end, 2), slice(start + 1, end, 2))
+    value, error = x.value.copy(), x.error.copy()
+    for columns, own, other, factor in ((first, first, second, sin.negative()), (second, second, first, sin)):
+        parts = [Bounded(x.value[..., one], x.error[..., one]) for one in (own, other)]
+        made = parts[1] * factor + parts[0] * cos
+        value[..., columns], error[..., columns] = made.value, made.error
+    return Bounded(value, error)

@@ -1,4 +1,5 @@
-"""rope on the emulator against float64: styles, partial rotation, positions, two tensors, gradients, types, layouts by strides."""
+"""rope on the emulator against float64: styles, partial rotation, positions, two tensors, gradients, types, layouts by strides,
+computed angles, sequences of any length, normalised heads, caches."""
 
 from __future__ import annotations
 
@@ -21,16 +22,21 @@ BHSD = {"x_stride_h": 37 * 64, "x_stride_s": 64, "x_stride_b": 5 * 37 * 64}
 CASES: list[Case] = [
     ("gfx950", {}, {"b": 2, "s": 37, "h": 3, "each": 2, **SBHD}, "serial"),
     ("gfx942", {"style": "gptj", "d": 64, "table": "bf16"}, {"b": 2, "s": 37, "h": 5, "each": 3, **BHSD}, "random:1"),
-    ("gfx950", {"d": 96, "rotated": 24, "positions": "given"}, {"b": 3, "s": 70, "h": 2, "angles": 11, "each": 1}, "random:2"),
+    ("gfx950", {"d": 96, "rotated": 24, "positions": "given", "offsets": True, "index": "i64"},
+     {"b": 3, "s": 70, "h": 2, "angles": 11, "each": 1, "position_stride": 75}, "random:2"),
     ("gfx942", {"d": 80, "rotated": 32, "style": "gptj", "dtype": "f32", "positions": "given"},
      {"b": 2, "s": 33, "h": 3, "position_stride": 0, "angle_stride": 19}, "lockstep"),
     ("gfx950", {"second": True, "dtype": "f16", "table": "f16", "backward": True},
      {"b": 1, "s": 33, "h": 4, "h2": 1, "each": 2}, "random:3"),
     ("gfx942", {"second": True, "style": "gptj", "backward": True, "d": 256, "rotated": 64},
-     {"b": 1, "s": 33, "h": 1, "h2": 3, "each": 3}, "serial"),
-    ("gfx950", {"d": 256, "dtype": "f32"}, {"s": 17, "h": 2}, "random:4"),
-    ("gfx942", {"d": 4}, {"s": 300, "h": 1}, "lockstep"),
-    ("gfx950", {"d": 12, "style": "gptj", "rotated": 4}, {"s": 300, "h": 2}, "serial"),
+     {"b": 1, "s": 33, "h": 1, "h2": 3}, "serial"),
+    ("gfx950", {"d": 256, "dtype": "f32", "computed": True}, {"s": 17, "h": 2}, "random:4"),
+    ("gfx942", {"d": 4, "varlen": True}, {"b": 3, "s": 300, "h": 1}, "lockstep"),
+    ("gfx950", {"d": 12, "style": "gptj", "rotated": 4, "nope_first": True}, {"s": 300, "h": 2}, "serial"),
+    ("gfx950", {"norm": "rms", "second": True, "cache": True, "varlen": True, "computed": True, "positions": "given", "index": "i64"},
+     {"b": 3, "s": 90, "max_s": 70, "h": 4, "h2": 1, "theta": 5e5}, "random:5"),
+    ("gfx942", {"norm": "rms", "second": True, "cache": True, "d": 192, "rotated": 64, "nope_first": True, "dtype": "f16", "table": "f16"},
+     {"b": 2, "s": 33, "h": 2, "h2": 3, "slots": 50, "each": 2, "v_cache_stride_s": 700}, "serial"),
 ]
 
 
@@ -42,7 +48,7 @@ def test_right_within_the_bound(case: int) -> None:
         assert report.executed is not None and not report.executed.missing
 
 
-@pytest.mark.parametrize("case", [1, 2, 5])
+@pytest.mark.parametrize("case", [1, 2, 5, 8])
 def test_equal_in_exact_residues(case: int) -> None:
     arch, build, shape, _ = CASES[case]
     one = built(LIBRARY, arch, build)
@@ -52,24 +58,27 @@ def test_equal_in_exact_residues(case: int) -> None:
 
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"rotated": 132}, "rotated must be at most d"), ({"rotated": 6}, "multiple of 4"), ({"d": 516}, "512"),
-    ({"d": 80}, "leave room in 256 VGPRs"), ({"rotated": 48, "dtype": "f32"}, "leave room"), ({"style": "neo"}, "style")])
+    ({"d": 80}, "leave room in 256 VGPRs"), ({"rotated": 48, "dtype": "f32"}, "leave room"), ({"style": "neo"}, "style"),
+    ({"cache": True}, "cache must be false where second"), ({"norm": "rms", "backward": True}, "backward must be false"),
+    ({"computed": True, "table": "f16"}, "table must be f32")])
 def test_builds_that_are_not_offered_are_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950", values).resolve_build(values)
 
 
 @pytest.mark.parametrize("build", [{"d": 96}, {"d": 64, "rotated": 48}, {"d": 160, "rotated": 96, "second": True},
-                                   {"d": 92, "rotated": 28, "dtype": "f32", "second": True}, {"d": 168, "rotated": 24, "table": "f16"}])
+                                   {"d": 92, "rotated": 28, "dtype": "f32", "second": True}, {"d": 168, "rotated": 24, "table": "f16"},
+                                   {"d": 112, "rotated": 32, "second": True, "norm": "rms", "cache": True, "nope_first": True},
+                                   {"d": 96, "rotated": 32, "second": True, "norm": "rms", "dtype": "f32", "computed": True}])
 def test_what_the_registers_just_hold_is_built(build: dict[str, Any]) -> None:
     """Widths of which a lane has many columns: the estimate of registers is not below what a build takes."""
     one = built(LIBRARY, "gfx942", build)
-    assert one.kernel.resources.vgprs <= shape_of({"rotated": 0, "style": "neox", **build}).vgprs(build.get("dtype", "bf16"),
-                                                                                                 build.get("table", "f32"))
+    assert one.kernel.resources.vgprs <= shape_of(one.kernel.parameters).vgprs(one.kernel.parameters)
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"x_stride_h": 100}, "at least d"), ({"y_stride_s": 1001}, "multiples of 2"), ({"x_stride_b": 12801}, "x_stride_b must be"),
-    ({"angle_stride": 60}, "angle_stride"), ({"angles": 1 << 24}, "less than 2\\^29")])
+    ({"angle_stride": 60}, "angle_stride"), ({"angles": 1 << 24}, "less than 2\\^29"), ({"max_s": 30}, "max_s must be s")])
 def test_launches_that_are_not_offered_are_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950").resolve_run({"s": 40, "h": 3, **values})

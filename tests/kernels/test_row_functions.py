@@ -116,6 +116,25 @@ def test_rope_of_two_tensors_by_positions_and_back(device: EmulatedDevice) -> No
     assert np.array_equal(thd.reshape(y.shape), y)
 
 
+def test_rope_of_sequences_into_a_cache(device: EmulatedDevice) -> None:
+    """As a layer of a served model has it: normalised queries and keys, angles by theta, keys and values into blocks of a cache."""
+    q, k, v = (drawn(7, heads, 64, dtype=np.float32) for heads in (3, 1, 1))
+    weight = drawn(64, dtype=np.float32)
+    blocks, values = np.full((4, 2, 1, 64), 9, np.float32), np.full((4, 2, 1, 64), 9, np.float32)
+    slots = np.array([5, 0, -1, 3, 7, 2, 1])
+    y, cached = rope.apply(q, x2=k, layout="thd", cu_seqlens=np.array([0, 3, 7], np.int32), max_s=5, theta=5e5, rotated=32,
+                           offsets=np.array([10, 10, 10, 0, 0, 0, 0]), weight=weight, weight2=weight, slot_mapping=slots, v=v, out2=blocks,
+                           v_cache=values, device=device)
+    angles = np.array([10, 11, 12, 0, 1, 2, 3])[:, None, None] * 5e5 ** (-np.arange(16) / 16)
+    c, s = np.cos(angles), np.sin(angles)
+    for x, found, rows in ((q, y, np.arange(7)), (k, cached.reshape(8, 1, 64), slots)):
+        own = x / np.sqrt((x.astype(float)**2).mean(-1, keepdims=True) + 1e-6) * weight
+        one, other = own[..., :16], own[..., 16:32]
+        expected = np.concatenate([one * c - other * s, other * c + one * s, own[..., 32:]], -1)
+        assert np.allclose(found[rows[rows >= 0]], expected[rows >= 0], atol=1e-5)
+    assert np.array_equal(values.reshape(8, 1, 64)[slots[slots >= 0]], v[slots >= 0]) and (cached.reshape(8, 64)[[4, 6]] == 9).all()
+
+
 @pytest.mark.parametrize(("call", "sentence"), [
     (lambda device: norm.layer(drawn(2, 8, dtype=np.int32), device=device), "x of norm.layer must be bfloat16"),
     (lambda device: norm.rms(drawn(2, 8), drawn(7), device=device), "weight of norm.rms must be 8 elements of bf16"),
@@ -124,6 +143,8 @@ def test_rope_of_two_tensors_by_positions_and_back(device: EmulatedDevice) -> No
     (lambda device: activation.apply(drawn(2, 8), up=drawn(2, 6), device=device), "up of activation.apply must have the shape"),
     (lambda device: quantize.to(drawn(2, 8), group="tensor", device=device), "scale of quantize.to must be given"),
     (lambda device: rope.apply(drawn(2, 8), drawn(2, 4), drawn(2, 4), device=device), "x of rope.apply must have the axes bshd"),
+    (lambda device: rope.apply(drawn(2, 2, 2, 8), slot_mapping=np.zeros(4), device=device), "x2, out2, v and v_cache"),
+    (lambda device: rope.apply(drawn(4, 2, 8), layout="thd", cu_seqlens=np.zeros(3), device=device), "cu_seqlens of rope.apply must be"),
     (lambda device: quantize.to(drawn(2, 6), device=device), "rows at multiples of 4 bytes")])
 def test_what_is_not_taken_is_refused(call: Any, sentence: str, device: EmulatedDevice) -> None:
     with pytest.raises(TensorError, match=sentence):
