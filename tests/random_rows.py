@@ -1,6 +1,7 @@
-"""Random launches of row kernels against their references: `python -m tests.random_rows [COUNT] [FIRST]`.
+"""Random launches of row kernels against their references: `python -m tests.random_rows [COUNT] [FIRST] [FAMILY ...]`.
 
-Case number N is the same in each run, so that `60 0`, `60 60` and so on are slices of `300 0`. Families norm, norm-backward, softmax,
+Case number N is the same in each run, so that `60 0`, `60 60` and so on are slices of `300 0`; with names, the cases of those
+families alone. Families norm, norm-backward, softmax,
 activation, rope and quantize in turn, both architectures, all types, odd columns, strides, one row and more, and the three orders of waves.
 A build that fails counts as wrong. In even seeds rows hold NaN and infinities, and memory that no kernel may read is NaN.
 """
@@ -8,6 +9,7 @@ A build that fails counts as wrong. In even seeds rows hold NaN and infinities, 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +43,12 @@ def drawn_build(random: Draw, name: str, arch: str) -> dict[str, Any]:
     yes = [bool(random.random() < 0.5) for _ in range(4)]
     if name == "rope":
         d = 8 * int(random.integers(1, 17))
+        further = {name: bool(random.random() < 0.4) for name in ("offsets", "nope_first", "computed", "varlen", "cache")}
+        forward = not yes[1]
         return {"d": d, "rotated": pick(random, 0, 8 * int(random.integers(1, d // 8 + 1))), "style": pick(random, "neox", "gptj"),
                 "positions": pick(random, "none", "given"), "second": yes[0], "backward": yes[1], "dtype": dtype,
-                "table": pick(random, *TYPES)}
+                **further, "table": "f32" if further["computed"] else pick(random, *TYPES), "index": pick(random, "i32", "i64"),
+                "norm": pick(random, "none", "rms") if forward else "none", "cache": further["cache"] and yes[0] and forward}
     if name == "quantize":
         to = pick(random, "fp8", "bf8", "int8", *(("mxfp8", "mxbf8", "mxfp6", "mxbf6", "mxfp4") if arch == "gfx950" else ()))
         blocks = to.startswith("mx")
@@ -71,7 +76,11 @@ def drawn_shape(random: Draw, name: str, build: dict[str, Any]) -> dict[str, Any
     """Run parameters that fit a build."""
     if name == "rope":
         shape = {"b": int(random.integers(1, 4)), "s": int(random.integers(1, 40)), "h": int(random.integers(1, 9))}
-        if random.random() < 0.4:  # heads before tokens
+        if build["second"]:
+            shape["h2"] = int(random.integers(1, 9))
+        if build["varlen"]:
+            shape |= {"s": shape["b"] * shape["s"], "max_s": int(random.integers(shape["s"], shape["b"] * shape["s"] + 1))}
+        elif random.random() < 0.4:  # heads before tokens
             shape |= {"x_stride_h": shape["s"] * build["d"], "x_stride_s": build["d"], "x_stride_b": shape["s"] * shape["h"] * build["d"]}
         return shape
     shape = {"rows": int(pick(random, 1, random.integers(1, 9), random.integers(1, 70)))}
@@ -112,19 +121,21 @@ def fault(name: str, case: Case, seed: int) -> str:
         return f"not built or launched: {error}"
 
 
-def main(count: int, first: int) -> int:
-    """Run so many launches from that number on; the number of wrong ones."""
+def main(count: int, first: int, families: Sequence[str] = FAMILIES) -> int:
+    """Run so many launches from that number on, of these families; the number of wrong ones."""
     failures = again = 0
-    for number in range(first, first + count):
+    numbers = [number for number in range(first, first + count) if FAMILIES[number % len(FAMILIES)] in families]
+    for number in numbers:
         name, case, refused = drawn(number)
         again += refused
         found = fault(name, case, number)
         if found:
             failures += 1
             print(f"{number} {name} {case}: {found}", flush=True)
-    print(f"{count} launches from {first}, {failures} wrong; {again} draws were not offered")
+    print(f"{len(numbers)} launches from {first}, {failures} wrong; {again} draws were not offered")
     return failures
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main(*(int(one) for one in (*sys.argv[1:], *("300", "0")[len(sys.argv) - 1:]))) else 0)
+    slice_ = [int(one) for one in (*sys.argv[1:3], *("300", "0")[len(sys.argv[1:3]):])]
+    sys.exit(1 if main(slice_[0], slice_[1], sys.argv[3:] or FAMILIES) else 0)
