@@ -113,23 +113,54 @@ def _activation(torch: Any, device: DeviceOf) -> None:
     made.register_autograd(gradients, setup_context=keep)
 
 
+_ANGLES = "Tensor? cos=None, Tensor? sin=None, Tensor? positions=None, str style='neox', str layout='bshd', bool backward=False, " \
+    "float theta=10000.0, int rotated=0, bool nope_first=False, Tensor? offsets=None, Tensor? cu_seqlens=None, int max_s=0"
+"""Of rope's operators, in this order."""
+_OF_ANGLES = ("cos", "sin", "positions", "style", "layout", "backward", "theta", "rotated", "nope_first", "offsets", "cu_seqlens", "max_s")
+
+
 def _rope(torch: Any, device: DeviceOf) -> None:
     rope: Any = import_module(_FUNCTIONS.format("rope"))
-    made = _operator(torch, "rope", "(Tensor x, Tensor cos, Tensor sin, Tensor? positions=None, str style='neox', str layout='bshd', "
-                     "bool backward=False) -> Tensor",
-                     lambda x, cos, sin, positions=None, style="neox", layout="bshd", backward=False:
-                     rope.apply(x, cos, sin, positions, style=style, layout=layout, backward=backward, device=device(x)),
-                     lambda x, cos, sin, positions=None, style="neox", layout="bshd", backward=False: x.new_empty(x.shape))
 
-    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.save_for_backward(*inputs[1:4])
-        ctx.further = inputs[4:]
+    def one(x: Any, *angles: Any, **named: Any) -> Any:
+        return rope.apply(x, **dict(zip(_OF_ANGLES, angles, strict=False)), **named, device=device(x))
 
-    def gradient(ctx: Any, dy: Any) -> tuple[Any, ...]:
-        style, layout, backward = ctx.further
-        return (made(dy.contiguous(), *ctx.saved_tensors, style, layout, not backward), *[None] * 6)
+    def two(q: Any, k: Any, *angles: Any, **named: Any) -> Any:
+        return rope.apply(q, x2=k, **dict(zip(_OF_ANGLES, angles, strict=False)), **named, device=device(q))
 
-    made.register_autograd(gradient, setup_context=keep)
+    def into_cache(q: Any, k: Any, v: Any, key_cache: Any, value_cache: Any, slot_mapping: Any, q_weight: Any = None, k_weight: Any = None,
+                   eps: float = 1e-6, *angles: Any, **named: Any) -> Any:
+        y, _ = rope.apply(q, x2=k, v=v, out2=key_cache, v_cache=value_cache, slot_mapping=slot_mapping, weight=q_weight, weight2=k_weight,
+                          eps=eps, **dict(zip(_OF_ANGLES, angles, strict=False)), **named, device=device(q))
+        return y
+
+    single = _operator(torch, "rope", f"(Tensor x, {_ANGLES}) -> Tensor", one, lambda x, *angles, **named: x.new_empty(x.shape))
+    both = _operator(torch, "rope_qk", f"(Tensor q, Tensor k, {_ANGLES}) -> (Tensor, Tensor)", two,
+                     lambda q, k, *angles, **named: (q.new_empty(q.shape), k.new_empty(k.shape)))
+    filled = torch.library.custom_op(
+        "asmgen::rope_and_cache", into_cache, mutates_args=("key_cache", "value_cache"),
+        schema="(Tensor q, Tensor k, Tensor v, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_mapping, Tensor? q_weight=None, "
+               f"Tensor? k_weight=None, float eps=1e-6, {_ANGLES}) -> Tensor")
+    filled.register_fake(lambda q, *further, **named: q.new_empty(q.shape))
+
+    def keep(count: int) -> Callable[..., None]:
+        def of_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            angles = dict(zip(_OF_ANGLES, inputs[count:], strict=True))
+            ctx.held = [name for name, value in angles.items() if hasattr(value, "shape")]
+            ctx.save_for_backward(*(angles[name] for name in ctx.held))
+            ctx.further = {name: value for name, value in angles.items() if name not in ctx.held}
+        return of_inputs
+
+    def back(made: Any) -> Callable[..., tuple[Any, ...]]:
+        def gradient(ctx: Any, *dy: Any) -> tuple[Any, ...]:
+            angles = {**ctx.further, **dict(zip(ctx.held, ctx.saved_tensors, strict=True))}
+            angles["backward"] = not angles["backward"]
+            found = made(*(one.contiguous() for one in dy), *(angles[name] for name in _OF_ANGLES))
+            return (*(found if len(dy) > 1 else (found,)), *[None] * len(_OF_ANGLES))
+        return gradient
+
+    single.register_autograd(back(single), setup_context=keep(1))
+    both.register_autograd(back(both), setup_context=keep(2))
 
 
 def _quantize(torch: Any, device: DeviceOf) -> None:

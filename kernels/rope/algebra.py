@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.rope.places import element_numbers, stored_tokens
 from asmgen.kernels.rope.problem import rows_of_angles
 from asmgen.kernels.rope.shape import shape_of
 from asmgen.kernels.rope.tensors import pairs_of
+from asmgen.kernels.rope.tokenarrays import element_numbers, stored_tokens
 
 
 def rotated(p: ag.Values, inputs: Any) -> Mapping[str, Any]:

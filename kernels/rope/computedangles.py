@@ -34,16 +34,16 @@ def compute_angles(k: ag.TileBuilder, shape: HeadShape, tiles: tuple[ag.Tile, ag
                 ag.mul(k, out, out, square)
     ag.mul(k, sin, sin, held)
     for registers in zip(cos.registers, sin.registers, quarters.registers, strict=True):
-        _turn(k, *registers)
+        _quadrants(k, *registers)
     for tile in (quarters, square):
         k.registers.release(tile.name)
 
 
 def _reduced(k: ag.TileBuilder, shape: HeadShape, out: ag.Tile, quarters: ag.Tile, position: ag.Reg) -> None:
     """Each angle in quarter turns, less the nearest whole number of them, and that number."""
-    with k.scratch("place", 2) as place, k.scratch("frequency", 2) as first, k.scratch("power", 2) as power, \
-            k.scratch("frequency_of_pair", 2) as own, k.scratch("turned", 2) as turned:
-        k.v_cvt_f64_i32(place, position)
+    with k.scratch("position_f64", 2) as wide, k.scratch("frequency", 2) as first, k.scratch("power", 2) as power, \
+            k.scratch("frequency_of_pair", 2) as own, k.scratch("reduced", 2) as reduced:
+        k.v_cvt_f64_i32(wide, position)
         _first_frequency(k, shape, first, power)
         for number in range(out.across):
             if number:
@@ -53,11 +53,11 @@ def _reduced(k: ag.TileBuilder, shape: HeadShape, out: ag.Tile, quarters: ag.Til
                 if pair:
                     k.v_mul_f64(own, own if pair > 1 else first, k.argument("ratio"))
                 now = own if pair else first
-                k.v_mul_f64(turned, place, now)
-                k.v_rndne_f64(turned, turned)
-                k.v_cvt_i32_f64(counts[pair], turned)
-                k.v_fma_f64(turned, place, now, -turned)
-                k.v_cvt_f32_f64(registers[pair], turned)
+                k.v_mul_f64(reduced, wide, now)
+                k.v_rndne_f64(reduced, reduced)
+                k.v_cvt_i32_f64(counts[pair], reduced)
+                k.v_fma_f64(reduced, wide, now, -reduced)
+                k.v_cvt_f32_f64(registers[pair], reduced)
 
 
 def _first_frequency(k: ag.TileBuilder, shape: HeadShape, out: ag.Reg, power: ag.Reg) -> None:
@@ -78,7 +78,7 @@ def _first_frequency(k: ag.TileBuilder, shape: HeadShape, out: ag.Reg, power: ag
             k.v_mul_f64(power, power, power)
 
 
-def _turn(k: ag.TileBuilder, cos: ag.Reg, sin: ag.Reg, quarters: ag.Reg) -> None:
+def _quadrants(k: ag.TileBuilder, cos: ag.Reg, sin: ag.Reg, quarters: ag.Reg) -> None:
     """The angle goes on by so many quarter turns: odd ones exchange cosine and sine, and each half turn changes signs."""
     with k.scratch("sign") as sign, k.scratch("other") as other, k.scratch("odd", 2, "s") as odd:
         k.v_and_b32(sign, 1, quarters)

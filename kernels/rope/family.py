@@ -42,7 +42,7 @@ def _build_parameters() -> tuple[ag.Parameter, ...]:
         ag.Parameter("second", "build", bool, "x2 is rotated into y2 too, which has heads of its own", default=False),
         ag.Parameter("norm", "build", str, "rms: heads are normalised first, x / sqrt(mean(x^2) + eps) w, with w2 those of x2",
                      default="none", choices=("none", "rms")),
-        ag.Parameter("cache", "build", bool, "y2 is a cache, of which token i gets row slot_mapping[batch, i], and v is copied so into "
+        ag.Parameter("cache", "build", bool, "y2 is a cache: token i goes to row slot_mapping[batch, i], and v is copied so into "
                      "v_cache", default=False),
         ag.Parameter("backward", "build", bool, "by the opposite angles, which is the gradient", default=False),
         ag.Parameter("dtype", "build", str, "type of x and y", default="bf16", choices=TYPES),

@@ -47,7 +47,7 @@ def _rotate_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor, an
     # register plan
     norm = HeadNorm(k, shape, name.removeprefix("X")) if k.p.norm != "none" else None
     raw, rest = parts_of_heads(k, shape, name, dtype), rest_of_heads(k, shape, f"{name}_rest", dtype)
-    wide, made = parts_of_heads(k, shape, f"{name}_wide", "f32"), parts_of_heads(k, shape, f"{name}_turned", "f32")
+    wide, made = parts_of_heads(k, shape, f"{name}_wide", "f32"), parts_of_heads(k, shape, f"{name}_rotated", "f32")
     narrow = made if dtype == "f32" else parts_of_heads(k, shape, f"{name}_narrow", dtype)
     wide_rest = rest_of_heads(k, shape, f"{name}_wide_rest", "f32") if norm is not None else []
     narrow_rest = wide_rest if dtype == "f32" or norm is None else rest_of_heads(k, shape, f"{name}_narrow_rest", dtype)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.rope.places import element_numbers, positions_of, random_tokens, stored_tokens
 from asmgen.kernels.rope.shape import shape_of
 from asmgen.kernels.rope.tensors import TENSORS, heads_of, pairs_of
+from asmgen.kernels.rope.tokenarrays import element_numbers, positions_of, random_tokens, stored_tokens
 from asmgen.kernels.rows.bounded import Bounded
 from asmgen.kernels.rows.reference import CANARY, FLUSHED, TYPES, UNIT, Array, rounded
 

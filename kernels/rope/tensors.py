@@ -22,7 +22,7 @@ def pairs_of(build: ag.Values) -> tuple[tuple[str, str], ...]:
 
 
 def is_cache(build: ag.Values, name: str) -> bool:
-    """Whether the rows of a tensor are those of a cache, of which each token has one."""
+    """Whether the rows of a tensor are those of a cache, one for each token has one."""
     return bool(build["cache"]) and name in CACHES
 
 

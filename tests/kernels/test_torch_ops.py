@@ -45,7 +45,7 @@ def test_operators_are_defined_and_right(monkeypatch: pytest.MonkeyPatch) -> Non
     torch, ops = stand_in()
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.delitem(sys.modules, "asmgen.kernels.torch_ops", raising=False)
-    monkeypatch.setattr("asmgen.kernels.gemm.choose", first_declared)
+    monkeypatch.setattr("asmgen.kernels.matmul.choose", first_declared)
     importlib.import_module("asmgen.kernels.torch_ops")
     product, into = ops["asmgen::gemm_bf16"], ops["asmgen::gemm_bf16_out"]
     assert (product.mutates, into.mutates) == ((), ("out",)) and into.schema == "(Tensor a, Tensor b, Tensor(a!) out) -> ()"
@@ -95,6 +95,15 @@ def test_row_operators_and_their_gradients(monkeypatch: pytest.MonkeyPatch) -> N
     assert np.allclose(dx.array, dy.array**2 * share * (1 + x.array * (1 - share)), atol=1e-5)
     gate.keep(saved, (x, None, *options), gate.run(x))
     assert gate.gradients(saved, dy)[1] is None and ops["asmgen::silu_and_mul"].shapes(x).shape == (3, 20)
+    both, heads = ops["asmgen::rope_qk"], [Contiguous(rng.standard_normal((1, 5, count, 8)).astype(np.float32)) for count in (2, 1)]
+    angles = (None, None, None, "gptj", "bshd", False, 100.0, 0, False, None, None, 0)
+    turned = both.run(*heads, *angles)
+    both.keep(saved, (*heads, *angles), turned)
+    *again, nothing = both.gradients(saved, *turned)[:3]
+    assert nothing is None and len(both.gradients(saved, *turned)) == 14 and [one.shape for one in both.shapes(*heads)] == [
+        one.shape for one in heads]
+    assert all(np.allclose(one.array, x_.array, atol=1e-5) for one, x_ in zip(again, heads, strict=True))
+    assert not np.allclose(turned[0].array, heads[0].array, atol=0.1)
     norm = ops["asmgen::rms_norm"]
     made = norm.run(x, Contiguous(np.ones(40, np.float32)))
     assert np.allclose(made.array, x.array / np.sqrt((x.array**2).mean(1, keepdims=True) + 1e-6), atol=1e-5)
