@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from operator import sub
 from typing import NamedTuple
 
 Ticks = tuple[int, int]
 """The first and the last tick of a range."""
+_Ranges = tuple[tuple[int, ...], ...]
+"""First, last and wanted ticks, each of all kinds."""
 _EXACT = 600
 """The most choices that are all looked at. Of more, those of a coarser grid are, and the best one's barriers are moved in turn."""
 
@@ -19,10 +23,6 @@ class FillRange(NamedTuple):
     first: int
     last: int
     wanted: int
-
-    def joined(self, other: FillRange) -> FillRange:
-        """What either allows."""
-        return FillRange(min(self.first, other.first), max(self.last, other.last), max(self.wanted, other.wanted))
 
 
 class FillKind(NamedTuple):
@@ -61,20 +61,38 @@ class BarrierSearch:
                  cover: int) -> None:
         self.fills, self.grid, self.cover, self.length = fills, grid, cover, length
         self.every = frozenset(range(len(holds)))
-        self.alone = {barrier: [kind.range_of(barrier, length) for kind in kinds] for barrier in grid}
+        self.alone = {barrier: tuple(zip(*(kind.range_of(barrier, length) for kind in kinds), strict=True)) for barrier in grid}
+        self.before = [cover * (count - 1) for _, count in sorted(Counter(fills).items())]
+        self.known: dict[_Ranges, tuple[int, ...] | None] = {}
         self.serves = {barrier: frozenset(number for number, hold in enumerate(holds) if _stands_in(barrier, hold, length))
                        for barrier in grid}
+        self.most = self._most()
+        """No choice has more slack than what barriers in all ticks would allow; None: there is no choice."""
 
     def best(self, count: int) -> BarrierChoice | None:
         """The best choice of `count` barriers that serves all holds; None if there is none."""
+        if self.most is None:
+            return None
         coarse = 1
         while _choices(len(self.grid[::coarse]), count) > _EXACT:
             coarse += 1
-        found = max(filter(None, map(self._choice, itertools.combinations(self.grid[::coarse], count))), key=_merit, default=None)
+        found = self._first_best(itertools.combinations(self.grid[::coarse], count))
         if coarse == 1:
             return found
-        serving = itertools.islice(self._serving(count), _EXACT)
-        return self._moved(found if found is not None else next(filter(None, map(self._choice, serving)), None))
+        if found is None:
+            serving = itertools.islice(self._serving(count), _EXACT)
+            found = next(filter(None, map(self._choice, serving)), None)
+        return self._moved(found)
+
+    def _first_best(self, choices: Iterable[tuple[int, ...]], found: BarrierChoice | None = None) -> BarrierChoice | None:
+        """The first of the choices with the most slack, or `found` if none has more."""
+        for barriers in choices:
+            choice = self._choice(barriers, None if found is None else found.slack)
+            if choice is not None and (found is None or choice.slack > found.slack):
+                found = choice
+                if found.slack == self.most:
+                    break
+        return found
 
     def _serving(self, count: int, begun: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
         """Choices on the whole grid for narrow holds: each barrier serves one that those before it do not, as long as there are some."""
@@ -90,48 +108,84 @@ class BarrierSearch:
         """The choice after each barrier was moved to its best tick, until none gains."""
         while found is not None:
             kept = [[barrier for barrier in found.barriers if barrier != moved] for moved in found.barriers]
-            others = filter(None, (self._choice(tuple(sorted((*rest, tick)))) for rest in kept for tick in self.grid if tick not in rest))
-            better = max(others, key=_merit)
-            if _merit(better) <= _merit(found):
+            others = (tuple(sorted((*rest, tick))) for rest in kept for tick in self.grid if tick not in rest)
+            better = self._first_best(others, found)
+            if better is found:
                 break
             found = better
         return found
 
-    def _choice(self, barriers: tuple[int, ...]) -> BarrierChoice | None:
-        """A choice with its slack: the fill with the earliest deadline goes first, each `cover` after the one before."""
+    def _choice(self, barriers: tuple[int, ...], above: int | None = None) -> BarrierChoice | None:
+        """A choice with its slack: the fill with the earliest deadline goes first, each `cover` after the one before. None if it has not
+        more slack than `above`, or serves not all."""
         if frozenset[int]().union(*(self.serves[barrier] for barrier in barriers)) != self.every:
             return None
-        ranges = self.alone[barriers[0]]
-        for barrier in barriers[1:]:
-            ranges = [one.joined(other) for one, other in zip(ranges, self.alone[barrier], strict=True)]
-        ticks = self._in_turn(ranges)
+        ranges = self._ranges(barriers)
+        bound = self._bound(ranges)
+        if bound is None or above is not None and bound <= above:
+            return None
+        if ranges not in self.known:
+            self.known[ranges] = self._in_turn(ranges)
+        ticks = self.known[ranges]
         if ticks is None:
             return None
-        slack = min([ranges[kind].wanted - tick for kind, tick in zip(self.fills, ticks, strict=True)], default=self.length)
+        slack = min([ranges[2][kind] - tick for kind, tick in zip(self.fills, ticks, strict=True)], default=self.length)
         late = -min(slack, 0)
-        return BarrierChoice(barriers, tuple((one.first, min(one.last, one.wanted + late)) for one in ranges), ticks, slack)
+        return BarrierChoice(barriers, tuple((first, min(last, wanted + late)) for first, last, wanted in zip(*ranges, strict=True)), ticks,
+                             slack)
 
-    def _in_turn(self, ranges: Sequence[FillRange]) -> tuple[int, ...] | None:
+    def _ranges(self, barriers: Sequence[int]) -> _Ranges:
+        """What some barrier allows to fills of each kind."""
+        if len(barriers) < 2 or not self.before:
+            return self.alone[barriers[0]] if barriers else ()
+        first, last, wanted = zip(*(self.alone[barrier] for barrier in barriers), strict=True)
+        return tuple(map(min, *first)), tuple(map(max, *last)), tuple(map(max, *wanted))
+
+    def _bound(self, ranges: _Ranges) -> int | None:
+        """No order of fills leaves more slack: the last of a kind issues after the others of it. None if some fill is too late in all."""
+        if not ranges:
+            return self.length
+        first, last, wanted = ranges
+        if min(map(sub, map(sub, last, first), self.before)) < 0 or max(last) - min(first) < self.cover * (len(self.fills) - 1):
+            return None
+        least: int = min(map(sub, map(sub, wanted, first), self.before))
+        return least
+
+    def _most(self) -> int | None:
+        """The least of what is left to the last one of fills that all lie within some ticks; None if one is too late."""
+        ranges = self._ranges(self.grid)
+        if not ranges or not self.grid:
+            return self.length
+        counts = [before // self.cover + 1 for before in self.before]
+
+        def left(ends: Sequence[int]) -> int:
+            every = list(zip(ranges[0], ends, counts, strict=True))
+            return min(end - begin - self.cover * (sum(many for first, last, many in every if first >= begin and last <= end) - 1)
+                       for begin, end in itertools.product({*ranges[0]}, {*ends})
+                       if any(first >= begin and last <= end for first, last, _ in every))
+
+        return None if left(ranges[1]) < 0 else left(ranges[2])
+
+    def _in_turn(self, ranges: _Ranges) -> tuple[int, ...] | None:
         """Of the fills that may issue the one with the earliest deadline, `cover` after the one before; None where one is too late."""
+        if not self.fills:
+            return ()
+        first, last, wanted = ([part[kind] for kind in self.fills] for part in ranges)
         ticks = [0] * len(self.fills)
-        ahead = sorted(range(len(ticks)), key=lambda fill: -ranges[self.fills[fill]].first)
+        ahead = sorted(range(len(ticks)), key=lambda fill: -first[fill])
         ready: list[tuple[int, int]] = []  # by deadline
         at = 0
         while ahead or ready:
-            at = at if ready else max(at, ranges[self.fills[ahead[-1]]].first)
-            while ahead and ranges[self.fills[ahead[-1]]].first <= at:
+            at = at if ready else max(at, first[ahead[-1]])
+            while ahead and first[ahead[-1]] <= at:
                 fill = ahead.pop()
-                heappush(ready, (ranges[self.fills[fill]].wanted, fill))
+                heappush(ready, (wanted[fill], fill))
             _, fill = heappop(ready)
-            if at > ranges[self.fills[fill]].last:
+            if at > last[fill]:
                 return None
             ticks[fill] = at
             at += self.cover
         return tuple(ticks)
-
-
-def _merit(choice: BarrierChoice) -> int:
-    return choice.slack
 
 
 def _choices(ticks: int, count: int) -> int:
