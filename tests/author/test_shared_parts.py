@@ -15,8 +15,9 @@ from asmgen.author.step.iterations import PipelineError, StepIndex
 from asmgen.author.tiles.fragments import Fragment, mfma
 from asmgen.author.tiles.globals import Matrix, Rows
 from asmgen.author.tiles.shared import PartOf, SharedTile
-from asmgen.author.tiles.swizzles import plain
+from asmgen.author.tiles.swizzles import FragmentRead, plain
 from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.views import with_dtype
 from asmgen.isa.placement import Pads, Placement, Swizzle
 from tests.tile_harness import Array, TileRun, codes_of
 
@@ -124,6 +125,24 @@ def test_a_constant_part_transposed() -> None:
     store_tile(k, rows_of(run, np.zeros((32, 32))), tile)
     run.launch()
     np.testing.assert_array_equal(run.done.buffers[3].reshape(32, 32), bits(values[32:, 32:].T, "gfx950"))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_elements_that_are_no_neighbours_of_a_row_are_written_one_by_one(arch: str) -> None:
+    """A register of results has two rows of one column: its halves go to LDS apart, and come back as a row's operand."""
+    run, values = TileRun(arch), special(5)[32:, 32:]
+    k = run.k
+    results = run.tile("results", (32, 32), with_dtype(mfma("f32_16x16x16_bf16", arch).d, "bf16"), values)
+    shared = k.shared("shared", "bf16", 32, 32, serves=(FragmentRead(operand(arch)), FragmentRead(results.fragment, write=True)))
+    write(k, shared[()], results)
+    k.s_barrier()
+    rows = k.tile("rows", 32, 32, operand(arch))
+    read(k, rows, shared[()])
+    store_tile(k, rows_of(run, np.zeros((32, 32))), rows)
+    run.launch()
+    names = [getattr(item, "name", "") for item in k.items]
+    assert names.count("ds_write_b16") == names.count("ds_write_b16_d16_hi") == 8 and "ds_write_b32" not in names
+    np.testing.assert_array_equal(run.done.buffers[2].reshape(32, 32), bits(values, arch))
 
 
 def test_parts_that_do_not_exist_are_refused() -> None:

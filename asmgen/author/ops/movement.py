@@ -18,7 +18,7 @@ from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.globals import Rows, Slice
 from asmgen.author.tiles.immediates import BUFFER_IMMEDIATES
 from asmgen.author.tiles.shared import SharedPart, SharedTile
-from asmgen.author.tiles.swizzles import READS, WRITES, TileAddresses, chunks
+from asmgen.author.tiles.swizzles import READS, UPPER_WRITE, WRITES, TileAddresses, chunks, parted
 from asmgen.author.tiles.tiles import Tile, TileError
 from asmgen.author.tiles.views import as_bytes
 from asmgen.isa.arch import LANES
@@ -55,18 +55,18 @@ def read(k: TileBuilder, tile: Tile | Vector, source: SharedPart, own: bool = Fa
     _check_shapes("read", tile, source)
     found = fragment_addresses(k, tile, source)
     with operation(k, f"read {tile.name} from {source}", [source.index, tile.index], writes=tile.registers.mask, at=at):
-        for bits, registers, address, offset in _pieces(tile, source, found):
+        for bits, _, registers, address, offset in _pieces(tile, source, found):
             k.emit(READS[bits], registers, address, offset=offset, uses=None if own else source.range)
 
 
 def write(k: TileBuilder, target: SharedPart, tile: Tile | Vector, own: bool = False, at: StepIndex | None = None) -> None:
-    """Registers to LDS, as `read` the other way round."""
+    """Registers to LDS, as `read` the other way round. Elements of 16 bits that are no neighbours in LDS are written one by one."""
     tile = _as_stored(tile, target)
     _check_shapes("write", tile, target)
-    found = fragment_addresses(k, tile, target)
+    found = fragment_addresses(k, tile, target, write=True)
     with operation(k, f"write {tile.name} to {target}", [target.index, tile.index], reads=tile.registers.mask, at=at):
-        for bits, registers, address, offset in _pieces(tile, target, found):
-            k.emit(WRITES[bits], address, registers, offset=offset, fills=None if own else target.range)
+        for bits, upper, registers, address, offset in _pieces(tile, target, found):
+            k.emit(UPPER_WRITE if upper else WRITES[bits], address, registers, offset=offset, fills=None if own else target.range)
 
 
 def _as_stored(tile: Tile | Vector, part: SharedPart) -> Tile:
@@ -75,14 +75,15 @@ def _as_stored(tile: Tile | Vector, part: SharedPart) -> Tile:
     return as_bytes(held) if held.fragment.bits % 8 and part.tile.of == held.dtype else held
 
 
-def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[tuple[int, Reg, Any, Any]]:
-    """(bits, registers, address register, immediate) of each LDS access that moves the tile; the last two may take turns."""
+def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[tuple[int, bool, Reg, Any, Any]]:
+    """(bits, whether from the upper half of a register, registers, address register, immediate) of each LDS access that moves the tile; the
+    last two may take turns."""
     for row, column in tile.positions():
         base = tile.base(row, column)
         for number, (item, bits) in enumerate(found.pieces):
             register, offset = at_number(part, lambda cell, at=(row, column, number): found.addresses[cell, *at])
-            first = item * tile.fragment.bits // 32
-            yield bits, base[first:first + bits // 32 - 1], register, offset
+            first, inside = divmod(item * tile.fragment.bits, 32)
+            yield bits, bits < 32 and inside > 0, base[first:first + max(1, bits // 32) - 1], register, offset
 
 
 def at_number(part: SharedPart, of: Callable[..., tuple[Reg, int]]) -> tuple[Any, Any]:
@@ -104,22 +105,23 @@ def _check_shapes(what: str, tile: Tile, part: SharedPart) -> None:
                         f"{way}")
 
 
-def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
+def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart, write: bool = False) -> FragmentAddresses:
     """The address registers of all accesses of such a tile to a shared tile, made once."""
-    key = ("fragments", part.tile, part.of_rows, part.of_columns, tile.fragment, tile.rows, tile.columns)
+    key = ("fragments", part.tile, part.of_rows, part.of_columns, tile.fragment, tile.rows, tile.columns,
+           write and parted(tile.fragment))
     made = k.made.get(key)
     if made is None:
-        made = k.made[key] = k.hoist(lambda: _fragment_addresses(k, tile, part))
+        made = k.made[key] = k.hoist(lambda: _fragment_addresses(k, tile, part, write))
     assert isinstance(made, FragmentAddresses)
     return made
 
 
-def _fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
+def _fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart, write: bool) -> FragmentAddresses:
     whole, f = part.tile, tile.fragment
     addresses = TileAddresses(whole.placement, whole.rows, whole.columns)
     values = wave_values(part.waves)
     try:
-        pieces, *others = (tuple(chunks(f, PartAddresses(addresses, part, one))) for one in values)
+        pieces, *others = (tuple(chunks(f, PartAddresses(addresses, part, one), write)) for one in values)
         if any(other != pieces for other in others):
             raise LayoutError("neighbours in LDS differ from wave to wave")
     except LayoutError as error:

@@ -15,8 +15,12 @@ from asmgen.isa.placement import Placement
 from asmgen.isa.records import dataclass
 
 READS = {32: "ds_read_b32", 64: "ds_read_b64", 96: "ds_read_b96", 128: "ds_read_b128"}
-WRITES = {32: "ds_write_b32", 64: "ds_write_b64", 96: "ds_write_b96", 128: "ds_write_b128"}
-"""LDS instructions by the bits that a lane moves."""
+WRITES = {16: "ds_write_b16", 32: "ds_write_b32", 64: "ds_write_b64", 96: "ds_write_b96", 128: "ds_write_b128"}
+"""LDS instructions by the bits that a lane moves. Reads of 16 bits are not among them: two of them make one register."""
+UPPER_WRITE = "ds_write_b16_d16_hi"
+"""The write of 16 bits from a register's upper half."""
+
+_HALF = 16  # bits of half a register
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class FragmentRead:
         if f.rows > addresses.rows or f.columns > addresses.columns:
             raise LayoutError(f"{addresses.rows} x {addresses.columns} elements hold no fragment {f}")
         ops = WRITES if self.write else READS
-        pieces = [(f.table[item], bits) for item, bits in chunks(f, addresses)]
+        pieces = [(f.table[item], bits) for item, bits in chunks(f, addresses, self.write)]
         for row in range(0, addresses.rows - f.rows + 1, f.rows):
             for column in range(0, addresses.columns - f.columns + 1, f.columns):
                 for lanes, bits in pieces:
@@ -118,15 +122,16 @@ class ElementAddresses(Protocol):
         ...
 
 
-def chunks(fragment: Fragment, addresses: ElementAddresses) -> list[tuple[int, int]]:
+def chunks(fragment: Fragment, addresses: ElementAddresses, write: bool = False) -> list[tuple[int, int]]:
     """(first item, bits) of each run of a lane's items that are neighbours in LDS, in pieces that one instruction moves.
 
+    Writes of 16-bit elements that are no neighbours of a row in any lane move one at a time.
     Raises LayoutError where an item is no whole bytes or a run has no whole dword.
     """
     bits = fragment.bits
     if bits % 8:
         raise LayoutError(f"{fragment} has items of {bits} bits, which are no whole bytes in LDS")
-    step = bits // 8
+    step, widths = bits // 8, (128, 64, 32, *((16,) if write and parted(fragment) else ()))
     at = [addresses(*lanes[0]) for lanes in fragment.table]
     found = []
     item = 0
@@ -136,12 +141,18 @@ def chunks(fragment: Fragment, addresses: ElementAddresses) -> list[tuple[int, i
             run += 1
         # What is an aligned run in one lane must be one in all.
         least = functools.reduce(operator.or_, addresses.of(fragment.table[item], 0, 0), 16)
-        size = next((width for width in (128, 64, 32) if width <= run * bits and least % (width // 8) == 0), 0)
+        size = next((width for width in widths if width <= run * bits and least % (width // 8) == 0), 0)
         if not size:
             raise LayoutError(f"item {item} of {fragment} has no whole dword of neighbours in LDS")
         found.append((item, size))
         item += size // bits
     return found
+
+
+def parted(fragment: Fragment) -> bool:
+    """Whether no lane of 16-bit elements holds two neighbours of a row: writes go one by one, and there are no reads."""
+    own = {lanes[0] for lanes in fragment.table}
+    return fragment.bits == _HALF and not any((row, column + 1) in own for row, column in own)
 
 
 def plain(rows: int, columns: int, bits: int) -> Layout:
