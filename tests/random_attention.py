@@ -1,4 +1,4 @@
-"""Random launches of attention-forward and attention-backward against float64: `python -m tests.random_attention [COUNT] [SEED]`.
+"""Random launches of attention-forward and attention-backward against float64: `python -m tests.random_attention [COUNT] [SEED] [FIRST]`.
 
 Sizes 1 to 700, groups of 1 to 8 heads, masks, windows, sequences of lengths of their own with empty ones, padding, sinks, dropout, both
 types, strides, three orders of waves. Ordered gradients are launched in all three orders and must have the same bits. All checks are on,
@@ -20,8 +20,8 @@ from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import RunReport, run_kernel
 
 ORDERS = ("lockstep", "serial", "random:5")
-BUILDS = 40
-"""Different builds: a build takes a second or more, and a run of a small shape much less."""
+BUILDS, SHAPES = 40, 5
+"""Different builds, and the shapes that one has in turn: a build takes a second or more, and a run of a small shape much less."""
 
 
 def drawn_build(random: np.random.Generator) -> dict[str, Any]:
@@ -35,7 +35,10 @@ def drawn_build(random: np.random.Generator) -> dict[str, Any]:
     build["rng_state"] = bool(build["dropout"] and random.random() < 0.5)
     if backward:
         build["dq"] = "ordered" if not build["dropout"] and random.random() < 0.5 else "atomic"
-        return {"family": "attention-backward", "arch": "gfx950", **build}
+        arch = "gfx950" if build["dropout"] else str(random.choice(["gfx942", "gfx950"]))
+        if arch == "gfx942":
+            build["rounding"] = str(random.choice(["nearest", "truncated"]))
+        return {"family": "attention-backward", "arch": arch, **build}
     arch = str(random.choice(["gfx942", "gfx950"]))
     build |= {"lse": bool(random.random() < 0.6), "scale": str(random.choice(["exact", "exact", "folded"])),
               "rescale": str(random.choice(["lazy", "lazy", "eager"]))}
@@ -99,20 +102,26 @@ def faults(number: int, seed: int) -> str:
     return ""
 
 
+def case(place: int) -> int:
+    """The number of the case at a place of the order in which they run: those of a build stand together."""
+    rounds, inside = divmod(place, BUILDS * SHAPES)
+    build, shape = divmod(inside, SHAPES)
+    return rounds * BUILDS * SHAPES + shape * BUILDS + build
+
+
 def main(arguments: list[str]) -> int:
-    """Run the cases and say which are wrong."""
-    count, seed = (int(arguments[place]) if len(arguments) > place else usual for place, usual in ((0, 200), (1, 1)))
-    order = sorted(range(count), key=lambda number: number % BUILDS)
+    """Run COUNT cases from place FIRST on and say which are wrong."""
+    count, seed, first = (int(arguments[place]) if len(arguments) > place else usual for place, usual in ((0, 200), (1, 1), (2, 0)))
     found = 0
-    for done, number in enumerate(order, 1):
-        fault = faults(number, seed)
-        if done < count and order[done] % BUILDS != number % BUILDS:
+    for done in range(count):
+        fault = faults(case(first + done), seed)
+        if (first + done + 1) % SHAPES == 0:
             built.cache_clear()
         if fault:
             found += 1
-            print(f"case {number}: {fault}", flush=True)
-        if done % 20 == 0:
-            print(f"{done} of {count} cases, {found} wrong", flush=True)
+            print(f"case {case(first + done)}: {fault}", flush=True)
+        if (done + 1) % 20 == 0:
+            print(f"{done + 1} of {count} cases, {found} wrong", flush=True)
     return 1 if found else 0
 
 

@@ -17,8 +17,9 @@ from asmgen.kernels.attention_backward.family import BACKWARD, QUERY_GRID, ROWS_
 from asmgen.kernels.attention_backward.gradients import store_gradient
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.keymasks import hide_keys, keys_seen, visit_keys
+from asmgen.kernels.attention_backward.ldsrows import rows_in_lds
 from asmgen.kernels.attention_backward.tensors import BLOCK, QUERIES
-from asmgen.kernels.attention_backward.work import LOG2_E, Ring, apart, columns
+from asmgen.kernels.attention_backward.work import Ring, apart, columns, log2_scale
 from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond
 
 
@@ -27,17 +28,19 @@ from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond
 def by_queries(k: ag.TileBuilder) -> None:
     """64 queries for each wave."""
     d, own = k.variant.d, QUERIES // 4
-    M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
-
+    new = k.arch == "gfx950"
+    M = k.matrix_shape(f"f32_{'32x32x16' if new else '16x16x16'}_{k.p.dtype}")
+    edge, rounding = M.d.rows, "nearest" if new else k.p.rounding.removesuffix("d")
+    fa, fb = (one if new else ag.deep(one, 2) for one in (M.a, M.b))
     # register plan and LDS map
     dQ = k.tile("dQ", d, own, M.d, file="a", note="dQ^T")
-    Q, dO = (k.tile(name, own, d, M.b, file="a") for name in ("Q", "dO"))
-    S, dP, start = (k.tile(name, BLOCK, own, M.d) for name in ("S", "dP", "start"))
+    Q, dO = (k.tile(name, own, d, fb, file="a") for name in ("Q", "dO"))
+    S, dP = (k.tile(name, BLOCK, own, M.d) for name in ("S", "dP"))
+    start = k.tile("start", edge, own, M.d, note="-delta, in all rows")
     dS = k.tile("dS", BLOCK, own, ag.with_dtype(M.d, k.p.dtype), stages=2)
     by_keys = ag.in_order_of(M.a, ag.as_operand(ag.transposed(dS.tiles[0]), M, "b").fragment)
-    ring = Ring(k, 12, M, "v")
-    Ks = k.shared("Ks", k.p.dtype, BLOCK, d, stages=4, serves=(ag.FragmentRead(M.a), ag.TransposedRead(by_keys), ag.DmaFill()))
-    Vs = k.shared("Vs", k.p.dtype, BLOCK, d, stages=4, serves=(ag.FragmentRead(M.a), ag.DmaFill()))
+    ring = Ring(k, 12, fa, "v")
+    of_k, of_v = rows_in_lds(k, "K", BLOCK, fa, by_keys, 1), rows_in_lds(k, "V", BLOCK, fa, None, 1)
 
     at = _place(k)
     row0 = k.registers.sgprs(1, "wave_row0", note="the wave's first query")
@@ -57,37 +60,36 @@ def by_queries(k: ag.TileBuilder) -> None:
         n = t + 1
         ring.begin()
         with memory:
-            ag.fill(k, Ks[t + 3], kv.step(t + 3))
-            ag.fill(k, Vs[t + 3], vv.step(t + 3))
-        for depth in range(d // 16):
+            of_k.advance(k, n + of_k.ahead, kv)
+            of_v.advance(k, n + of_v.ahead, vv)
+        for first in range(0, d, fa.columns):
             with memory:
-                A = ring.take("K", M.a)
-                ag.read(k, A, Ks[n].part(None, ag.PartOf(d // 16, depth)))
+                A = ring.take("K", fa, BLOCK // edge)
+                of_k.read(k, A, n, first)
             with matrix:
-                ag.mma(k, S, A, Q.part(0, 16 * depth, own, 16), first=not depth)
+                ag.mma(k, S, A, Q.part(0, first, own, fa.columns), first=not first)
         with vector:
             for one, own_low in zip(columns(S), low, strict=True):
                 ag.fma(k, one, one, c, own_low, packed=False)
                 ag.exp2(k, one, one)
-        for depth in range(d // 16):
+        for first in range(0, d, fa.columns):
             with memory:
-                A = ring.take("V", M.a)
-                ag.read(k, A, Vs[n].part(None, ag.PartOf(d // 16, depth)))
+                A = ring.take("V", fa, BLOCK // edge)
+                of_v.read(k, A, n, first)
             with matrix:
-                ag.mma(k, dP, A, dO.part(0, 16 * depth, own, 16), first=start if not depth else False)
+                ag.mma(k, dP, A, dO.part(0, first, own, fa.columns), first=False if first else start)
         slopes = ag.as_operand(ag.transposed(dS[t]), M, "b")
         for depth in range(BLOCK // 16):
-            for block in range(d // 32):
+            for block in range(d // edge):
                 with memory:
                     A = ring.take("Kt", by_keys)
-                    ag.read_transposed(k, A, Ks[t].part(ag.PartOf(BLOCK // 16, depth), ag.PartOf(d // 32, block)))
+                    of_k.read_transposed(k, A, t, ag.PartOf(BLOCK // 16, depth), ag.PartOf(d // edge, block))
                 with matrix:
-                    ag.mma(k, dQ.part(32 * block, 0, 32, own), A, slopes.part(0, 16 * depth, own, 16))
+                    ag.mma(k, dQ.part(edge * block, 0, edge, own), A, slopes.part(0, 16 * depth, own, 16))
         with vector:
-            for one, other in zip(columns(dP), columns(S), strict=True):
-                ag.mul(k, one, one, other, packed=False)
+            ag.mul(k, dP, dP, S, packed=False)
             hide_keys(k, dP, seen, n)
-            ag.convert(k, dS[n], dP, nan=False)
+            ag.convert(k, dS[n], dP, rounding, nan=False)
 
     k.pipeline(step, steps, ag.Modulo(), empty=k.p.causal or k.p.window or k.p.varlen)
     k.registers.release("Q", "dO", "S", "dP", "start", "dS", "ring")
@@ -117,20 +119,21 @@ def _statistics(k: ag.TileBuilder, at: ag.HeadTile, row0: ag.Reg, start: ag.Tile
     blocks, column, c = (k.registers.sgprs(1, name) for name in ("blocks", "column", "c"))
     low, delta = (ag.column_vector(k, name, start) for name in ("low", "delta"))
     with k.scratch("scaled") as scaled:
-        k.v_mov_b32(scaled, LOG2_E)
-        k.v_mul_f32(scaled, k.argument("softmax_scale"), scaled)
+        log2_scale(k, scaled)
         k.v_readfirstlane_b32(c, scaled)
-    count_blocks(k, blocks, BLOCK)
-    base = flat_head(k, "statistics", at.batch, at.head, blocks, 2 * BLOCK)
-    k.s_lshl_b32(blocks, blocks, (2 * BLOCK).bit_length() - 1)
+    together, width = k.variant.tile[0], start.fragment.columns
+    count_blocks(k, blocks, together)
+    base = flat_head(k, "statistics", at.batch, at.head, blocks, 2 * together)
+    k.s_lshl_b32(blocks, blocks, (2 * together).bit_length() - 1)
     line = ag.Matrix("statistics", "f32", base, 1, blocks, 0).rows(0, 1)
     k.s_lshl_b32(column, row0, 1)
-    found = list(zip(*(apart(vector) for vector in (low, delta)), strict=True))
-    for number, pair in enumerate(found):
+    for number, pair in enumerate(zip(*(apart(vector) for vector in (low, delta)), strict=True)):
+        if number and number * width % together == 0:
+            k.s_add_u32(column, column, together)
         for half, vector in enumerate(pair):
-            if number or half:
-                k.s_add_u32(column, column, BLOCK)
             ag.load(k, vector, line, column=column)
+            k.s_add_u32(column, column, width if half else together)
+        k.s_sub_u32(column, column, together)
     ag.mul(k, low, low, c)
     ag.move(k, start, delta)
     k.registers.release("delta", "blocks", "column", "statistics_head", "q_buffer", "do_buffer", "statistics_buffer", "q_head", "do_head")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.tensors import BLOCK, MAIN, OF_KEYS, QUERIES, TENSORS, WRITTEN
+from asmgen.kernels.attention_backward.tensors import MAIN, OF_KEYS, QUERIES, TENSORS, WRITTEN
 from asmgen.kernels.sequences import contract as sequences
 
 _MOST_ROWS = sequences.MOST_ROWS
@@ -28,6 +28,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      "kernel of its own has all keys of a query, which gives the same bits each time", default="atomic",
                      choices=("atomic", "ordered")),
         ag.Parameter("dq_type", "build", str, "type in which dq=atomic adds up dQ in memory", default="f32", choices=("f32",)),
+        *((ag.Parameter("rounding", "build", str, "how P and dS become operands", default="nearest", choices=("nearest", "truncated")),)
+          if variant.arch == "gfx942" else ()),
         ag.Parameter("causal", "build", bool, "query i sees keys up to i + sk - sq", default=False),
         ag.Parameter("window", "build", bool, "query i sees keys from i + sk - sq - left to i + sk - sq + right", default=False),
         *sequences.build_parameters(),
@@ -92,9 +94,9 @@ def _head_fits(tensor: str) -> ag.Rule:
                    "are 32 bits", names, lambda p: tensor in OF_KEYS and not is_ordered(p) or (p[rows] + ROWS_AHEAD) * p[stride] <= most)
 
 
-def blocks(p: ag.Values) -> int:
-    """Blocks of queries of a head, the longest one where lengths vary."""
-    return int(-(-p["max_sq"] // BLOCK))
+def blocks(p: ag.Values, variant: ag.Variant) -> int:
+    """Blocks of a step's queries of a head, the longest one where lengths vary."""
+    return int(-(-p["max_sq"] // variant.tile[0]))
 
 
 def _problem(values: ag.Values, seed: int) -> ag.Problem:
@@ -115,7 +117,7 @@ def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
     """The lengths of workgroups. Only this call loads numpy."""
     from asmgen.kernels.attention_backward.launchwork import launch_work
 
-    return launch_work(values, variant.tile[1])
+    return launch_work(values, *variant.tile)
 
 
 def query_work(values: ag.Values, small: ag.Values) -> ag.LaunchWork:
@@ -141,8 +143,8 @@ _SIDES = tuple(ag.ContractArgument(name, "i32", f"keys {where} its own that a qu
                for name, where in (("left", "before"), ("right", "after")))
 _LSE = ag.ContractArgument("lse", "pointer", "float32 [b, hq, sq], side by side, [hq, sq] where lengths vary: the natural "
                             "logarithm that attention-forward writes")
-_STATISTICS = ag.ContractArgument("statistics", "pointer", "for each 32 queries of a head, -LSE / softmax_scale and -sum of dO O")
-_PARTS = ag.ContractArgument("sink_parts", "pointer", "float32 [hq, b, blocks]: for each 32 queries their part of dsink")
+_STATISTICS = ag.ContractArgument("statistics", "pointer", "for each step's queries of a head, -LSE / softmax_scale and -sum of dO O")
+_PARTS = ag.ContractArgument("sink_parts", "pointer", "float32 [hq, b, blocks]: for each step's queries their part of dsink")
 _SUMS = ag.ContractArgument("dq_sums", "pointer", "float32 [b, hq, sq, d], [hq, sq, d] where lengths vary: dQ / softmax_scale")
 
 
@@ -179,7 +181,7 @@ def sink_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgume
 
 
 SINK_GRID = ag.GridRule("one workgroup for each head of Q", lambda p, variant: (p["hq"], 1, 1))
-BLOCK_GRID = ag.GridRule(f"x: ceil(max_sq / {BLOCK}); y: hq; z: b", lambda p, variant: (blocks(p), p["hq"], p["b"]))
+BLOCK_GRID = ag.GridRule("x: ceil(max_sq / {v.tile[0]}); y: hq; z: b", lambda p, variant: (blocks(p, variant), p["hq"], p["b"]))
 
 
 QUERY_GRID = ag.GridRule(f"one workgroup for each {QUERIES} queries of a head of a batch",
@@ -202,10 +204,11 @@ def _main_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgum
 
 
 def _workspaces(variant: ag.Variant, p: ag.Values) -> tuple[ag.Workspace, ...]:
+    rows = variant.tile[0]
     statistics = ag.Workspace("statistics", _STATISTICS.doc, ag.Formula(
-        f"{2 * BLOCK * _F32} b hq ceil(max_sq / {BLOCK})", lambda p: 2 * BLOCK * _F32 * p["b"] * p["hq"] * blocks(p)))
-    parts = ag.Workspace("sink_parts", _PARTS.doc, ag.Formula(f"{_F32} hq b ceil(max_sq / {BLOCK})",
-                                                              lambda p: _F32 * p["hq"] * p["b"] * blocks(p)), zeroed=True)
+        f"{2 * rows * _F32} b hq ceil(max_sq / {rows})", lambda p: 2 * rows * _F32 * p["b"] * p["hq"] * blocks(p, variant)))
+    parts = ag.Workspace("sink_parts", _PARTS.doc, ag.Formula(f"{_F32} hq b ceil(max_sq / {rows})",
+                                                              lambda p: _F32 * p["hq"] * p["b"] * blocks(p, variant)), zeroed=True)
     sums = ag.Workspace("dq_sums", _SUMS.doc, ag.Formula(
         f"{_F32} hq sq d" if p["varlen"] else f"{_F32} b hq sq d",
         lambda p: _F32 * (1 if p["varlen"] else p["b"]) * p["hq"] * p["sq"] * p["d"]), zeroed=True)

@@ -27,13 +27,13 @@ def _limits(p: ag.Values) -> tuple[int | None, int | None]:
     return (p["left"] if p["left"] >= 0 else None), (right if right >= 0 else None)
 
 
-def steps_of_keys(p: ag.Values, keys: int) -> Array:
-    """The steps of each tile of keys in one head of queries, as `masks.visit` computes them in scalar code."""
+def steps_of_keys(p: ag.Values, queries: int, keys: int) -> Array:
+    """The steps, of so many queries, of each tile of keys in one head of queries, as `masks.visit` computes them in scalar code."""
     own = np.arange(0, p["sk"], keys) + p["sq"] - p["sk"]
     left, right = _limits(p)
-    first = np.zeros(len(own), np.int64) if right is None else np.maximum(own - right, 0) // BLOCK * BLOCK
+    first = np.zeros(len(own), np.int64) if right is None else np.maximum(own - right, 0) // queries * queries
     end = np.full(len(own), p["sq"]) if left is None else np.minimum(p["sq"], own + left + keys)
-    return np.asarray(-(-np.maximum(end - first, 0) // BLOCK))
+    return np.asarray(-(-np.maximum(end - first, 0) // queries))
 
 
 def steps_of_queries(p: ag.Values) -> Array:
@@ -48,19 +48,19 @@ def steps_of_queries(p: ag.Values) -> Array:
     return np.asarray(-(-np.maximum(end - first, 0) // BLOCK))
 
 
-def launch_work(p: ag.Values, keys: int) -> ag.LaunchWork:
+def launch_work(p: ag.Values, queries: int, keys: int) -> ag.LaunchWork:
     """The work of the main kernel. Sequences with lengths of their own count as equal ones."""
     p = even(p)
-    steps, group = steps_of_keys(p, keys), p["hq"] // p["hkv"]
+    steps, group = steps_of_keys(p, queries, keys), p["hq"] // p["hkv"]
     places = ag.heads_in_order(p["b"] * p["hkv"], 1, len(steps), p["causal"])
     order = [len(steps) - 1 - tile if p["causal"] else tile for _, _, tile in places]
     units = [unit for unit, _, _ in places]
     tiles = [unit * len(steps) + tile for unit, tile in zip(units, order, strict=True)]
     first = _one_head(p)
-    traced = group * int(steps_of_keys(first, keys)[0])
+    traced = group * int(steps_of_keys(first, queries, keys)[0])
     made = _MADE if p["dq"] == "ordered" else _MADE + 1
     read = 2 * p["d"] * p["b"] * 2 * (p["hq"] * p["sq"] + p["hkv"] * p["sk"])
-    return ag.LaunchWork(first, traced, group * steps[order], 2.0 * made * BLOCK * keys * p["d"], read, made * _product(p),
+    return ag.LaunchWork(first, traced, group * steps[order], 2.0 * made * queries * keys * p["d"], read, made * _product(p),
                          {"q": units, "do": units, "k": tiles, "v": tiles})
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.tensors import BLOCK
 
 _UNLIMITED = 1 << 25  # more queries and keys than there are
 
@@ -40,11 +39,12 @@ def _side(k: ag.TileBuilder, out: ag.Reg, name: str) -> None:
 def visit(k: ag.TileBuilder, key0: ag.Reg, row0: ag.Reg, steps: ag.Reg) -> None:
     """The first query of a workgroup's first step, a multiple of a step's, and how many steps there are, which may be none in a build with
     a window. Changes SCC."""
-    sq, bits = k.argument("sq"), BLOCK.bit_length() - 1
+    sq, queries = k.argument("sq"), k.variant.tile[0]
+    bits = queries.bit_length() - 1
     with k.operation("queries to visit"), k.scratch("own", file="s") as own, k.scratch("side", file="s") as side:
         if not masked(k):
             k.s_mov_b32(row0, 0)
-            k.s_add_u32(steps, sq, BLOCK - 1)
+            k.s_add_u32(steps, sq, queries - 1)
             k.s_lshr_b32(steps, steps, bits)
             return
         k.s_add_u32(own, key0, sq)
@@ -52,7 +52,7 @@ def visit(k: ag.TileBuilder, key0: ag.Reg, row0: ag.Reg, steps: ag.Reg) -> None:
         right_of(k, side)
         k.s_sub_u32(row0, own, side)
         k.s_max_i32(row0, row0, 0)
-        k.s_andn2_b32(row0, row0, BLOCK - 1)
+        k.s_andn2_b32(row0, row0, queries - 1)
         k.s_mov_b32(steps, sq)
         if k.p.window:
             left_of(k, side)
@@ -61,7 +61,7 @@ def visit(k: ag.TileBuilder, key0: ag.Reg, row0: ag.Reg, steps: ag.Reg) -> None:
             k.s_min_i32(steps, steps, own)
             k.s_max_i32(steps, steps, row0)
         k.s_sub_u32(steps, steps, row0)
-        k.s_add_u32(steps, steps, BLOCK - 1)
+        k.s_add_u32(steps, steps, queries - 1)
         k.s_lshr_b32(steps, steps, bits)
 
 

@@ -32,7 +32,7 @@ def pinned(k: ag.TileBuilder) -> None:
     # register plan and LDS map: AGPRs hold what vector instructions do not touch; fragments of operands take turns in 12 places
     dK = k.tile("dK", d, own, M.d, file="a", note="dK^T")
     V = k.tile("V", own, d, M.b, file="a")
-    ring = Ring(k, 12, M)
+    ring = Ring(k, 12, M.a)
     P = k.tile("P", queries, own, ag.with_dtype(M.d, k.p.dtype))
     P_keys = ag.as_operand(ag.transposed(P), M, "b")
     by_rows = ag.in_order_of(M.a, P_keys.fragment)

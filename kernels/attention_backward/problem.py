@@ -67,12 +67,13 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
     strided = "sh" if p["varlen"] else "bsh"
     arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in strided}
     inputs = {name: view.astype(np.float64) for name, view in views.items() if name not in WRITTEN}
+    whole = 2 if p.get("rounding") == "truncated" else 1  # operands are off by a whole unit where they are cut
 
     def expected() -> tuple[ag.Output, ...]:
         parts: dict[str, list[tuple[Array, ...]]] = {name: [] for name in WRITTEN}
         for number, (one, queries, keys) in enumerate(sequences.each(p)):
-            found = gradients(one, _of_sequence(inputs, queries, keys), lse[:, :, queries], unit, _LEAST_HALF_UNIT[p["dtype"]],
-                              _left_by_dropout(one, number))
+            found = gradients(one, _of_sequence(inputs, queries, keys), lse[:, :, queries], whole * unit,
+                              whole * _LEAST_HALF_UNIT[p["dtype"]], _left_by_dropout(one, number))
             for name, (value, tolerance) in found.items():
                 rounded = tolerance + np.maximum(unit * (np.abs(value) + tolerance), _LEAST_HALF_UNIT[p["dtype"]])
                 parts[name].append((value, rounded, selections[name][:, :, keys if name in OF_KEYS else queries]))

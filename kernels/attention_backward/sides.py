@@ -1,4 +1,4 @@
-"""The kernels beside the main one, a wave for each 32 queries of a head: the statistics of queries before it, dQ from its sums after it."""
+"""The kernels beside the main one, a wave for a step's queries of a head: their statistics before it, dQ from its sums after it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from asmgen.kernels.attention_backward.family import BACKWARD, BLOCK_GRID, conve
 from asmgen.kernels.attention_backward.gradients import gradient_factor
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.sinks import store_part
-from asmgen.kernels.attention_backward.tensors import BLOCK
 from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond
 
 _F32 = 4  # bytes
@@ -18,18 +17,18 @@ _LOWEST = 0xFF000000  # -2^127
 @BACKWARD.companion("delta", "what the main kernel wants of each query: -LSE / softmax_scale and -sum of dO O", delta_arguments, BLOCK_GRID,
                     axes="xyz", first=True)
 def delta(k: ag.TileBuilder) -> None:
-    """32 queries of a head."""
-    d, lanes = k.variant.d, k.lanes(k.p.dtype, 8, k.variant.d // 8)
+    """A step's queries of a head."""
+    block, d, lanes = k.variant.tile[0], k.variant.d, k.lanes(k.p.dtype, 8, k.variant.d // 8)
     wide = ag.with_dtype(lanes, "f32")
-    narrow = [k.tile(name, BLOCK, d, lanes) for name in ("O", "dO")]
-    O, dO = (k.tile(f"{name}_f32", BLOCK, d, wide) for name in ("O", "dO"))
+    narrow = [k.tile(name, block, d, lanes) for name in ("O", "dO")]
+    O, dO = (k.tile(f"{name}_f32", block, d, wide) for name in ("O", "dO"))
     total, lse = (ag.row_vector(k, name, O) for name in ("total", "lse"))
     row0, column, inverse = (k.registers.sgprs(1, name) for name in ("row0", "column", "inverse"))
 
-    k.s_lshl_b32(row0, k.ids["x"], BLOCK.bit_length() - 1)
+    k.s_lshl_b32(row0, k.ids["x"], block.bit_length() - 1)
     lse_head = _begin(k, row0, "lse", ("o", "do"))
     for tile, name in zip(narrow, ("o", "do"), strict=True):
-        ag.load(k, tile, head_rows(k, name, k.ids["z"], k.ids["y"]).rows(row0, BLOCK))
+        ag.load(k, tile, head_rows(k, name, k.ids["z"], k.ids["y"]).rows(row0, block))
     line = ag.Matrix("lse", "f32", lse_head, 1, k.argument("sq"), 0)
     ag.load(k, lse, line.rows(0, 1), column=row0, limit=_left(k, row0))
     for tile, held in zip((O, dO), narrow, strict=True):
@@ -51,13 +50,13 @@ def delta(k: ag.TileBuilder) -> None:
     ag.neg(k, lse, lse)
     _without_infinity(k, lse)
     blocks = k.registers.sgprs(1, "blocks")
-    count_blocks(k, blocks, BLOCK)
-    k.s_lshl_b32(column, k.ids["x"], (2 * BLOCK).bit_length() - 1)
-    base = flat_head(k, "statistics", k.ids["z"], k.ids["y"], blocks, 2 * BLOCK)
-    k.s_lshl_b32(blocks, blocks, (2 * BLOCK).bit_length() - 1)
+    count_blocks(k, blocks, block)
+    k.s_lshl_b32(column, k.ids["x"], (2 * block).bit_length() - 1)
+    base = flat_head(k, "statistics", k.ids["z"], k.ids["y"], blocks, 2 * block)
+    k.s_lshl_b32(blocks, blocks, (2 * block).bit_length() - 1)
     found = ag.Matrix("statistics", "f32", base, 1, blocks, 0).rows(0, 1)
     ag.store_tile(k, found, lse, column=column)
-    k.s_add_u32(column, column, BLOCK)
+    k.s_add_u32(column, column, block)
     ag.store_tile(k, found, total, column=column)
 
 
@@ -90,14 +89,14 @@ def _without_infinity(k: ag.TileBuilder, lse: ag.Vector) -> None:
 @BACKWARD.companion("convert", "dQ = softmax_scale times its sums", convert_arguments, BLOCK_GRID, axes="xyz",
                     when=lambda p: not is_ordered(p))
 def convert(k: ag.TileBuilder) -> None:
-    """32 queries of a head."""
-    d, lanes = k.variant.d, k.lanes(k.p.dtype, 8, k.variant.d // 8)
-    sums, rounded = k.tile("sums", BLOCK, d, ag.with_dtype(lanes, "f32")), k.tile("rounded", BLOCK, d, lanes)
+    """A step's queries of a head."""
+    block, d, lanes = k.variant.tile[0], k.variant.d, k.lanes(k.p.dtype, 8, k.variant.d // 8)
+    sums, rounded = k.tile("sums", block, d, ag.with_dtype(lanes, "f32")), k.tile("rounded", block, d, lanes)
     row0 = k.registers.sgprs(1, "row0")
 
-    k.s_lshl_b32(row0, k.ids["x"], BLOCK.bit_length() - 1)
+    k.s_lshl_b32(row0, k.ids["x"], block.bit_length() - 1)
     base = _begin(k, row0, "dq_sums", ("dq",), d)
-    ag.load(k, sums, ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d).rows(row0, BLOCK))
+    ag.load(k, sums, ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d).rows(row0, block))
     ag.mul(k, sums, sums, gradient_factor(k))
     ag.convert(k, rounded, sums)
-    ag.store_tile(k, head_rows(k, "dq", k.ids["z"], k.ids["y"]).rows(row0, BLOCK), rounded)
+    ag.store_tile(k, head_rows(k, "dq", k.ids["z"], k.ids["y"]).rows(row0, block), rounded)

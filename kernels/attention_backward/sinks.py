@@ -1,6 +1,6 @@
 """The gradient of sinks: of the sink of a head, the sum over its queries of -exp(sink - LSE) delta.
 
-The kernel before the main one sums 32 queries at a time; what it leaves in memory has an order, so the same bits come out each time.
+The kernel before the main one sums a step's queries at a time; what it leaves in memory has an order, so the same bits come out each time.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.attention_backward.family import BACKWARD, SINK_GRID, sink_arguments
 from asmgen.kernels.attention_backward.heads import count_blocks
-from asmgen.kernels.attention_backward.tensors import BLOCK
 from asmgen.kernels.sequences.sink import LOG2_E, head_sink
 
 _TOGETHER = 4 * ag.LANES  # parts that a load takes
@@ -18,7 +17,7 @@ def store_part(k: ag.TileBuilder, minus_delta: ag.Vector, lse: ag.Vector, copies
     """Store the sum of a workgroup's queries. Each query stands in so many lanes, a power of two. Changes SCC and EXEC."""
     column = k.registers.sgprs(1, "part_column")
     line = _parts(k, k.ids["y"])
-    count_blocks(k, column, BLOCK)
+    count_blocks(k, column, k.variant.tile[0])
     k.s_mul_i32(column, column, k.ids["z"])
     k.s_add_u32(column, column, k.ids["x"])
     k.s_lshl_b32(column, column, 2)
@@ -39,10 +38,10 @@ def store_part(k: ag.TileBuilder, minus_delta: ag.Vector, lse: ag.Vector, copies
 
 
 def _parts(k: ag.TileBuilder, head: ag.Reg) -> ag.Rows:
-    """The parts of a head: of each batch, one for each 32 queries."""
+    """The parts of a head: of each batch, one for each step's queries."""
     base, count = k.registers.sgprs(2, "parts", align=2), k.registers.sgprs(1, "part_count")
     pointer = k.argument("sink_parts")
-    count_blocks(k, count, BLOCK)
+    count_blocks(k, count, k.variant.tile[0])
     k.s_mul_i32(count, count, k.argument("b"))
     k.s_mul_i32(base[0], head, count)
     k.s_mul_hi_u32(base[1], head, count)

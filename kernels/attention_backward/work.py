@@ -9,10 +9,10 @@ import asmgen as ag
 from asmgen.kernels.attention_backward.family import ROWS_AHEAD
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.masks import Seen, masked, visit
-from asmgen.kernels.attention_backward.tensors import BLOCK
+from asmgen.kernels.sequences.contract import MOST_ROWS
 from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond, longest
 
-LOG2_E = 0x3FB8AA3B
+_LOG2_E = 0x3FB8AA3B
 _F32 = 4  # bytes
 
 
@@ -37,16 +37,15 @@ def place(k: ag.TileBuilder) -> KeyPart:
     """The part of the workgroup with number x. Changes SCC."""
     plan, keys = k.registers, k.variant.tile[1]
     key0, batch, kv_head, head, heads = (plan.sgprs(1, name) for name in ("key0", "batch", "kv_head", "head", "heads"))
-    bits = (keys - 1).bit_length()
     with k.operation("place"), k.scratch("tiles", file="s") as tiles:
         k.s_add_u32(tiles, longest(k, "sk"), keys - 1)
-        k.s_lshr_b32(tiles, tiles, bits)
+        k.s_mul_hi_u32(tiles, tiles, _reciprocal(keys))
         ag.place_head(k, ag.HeadTile(batch, head, kv_head, key0), k.ids["x"], k.argument("b"), k.argument("hkv"), k.argument("hkv"), tiles,
                       longest_first=k.p.causal)
         if k.p.causal:  # most queries see the first keys, so these are the longest
             k.s_sub_u32(key0, tiles, key0)
             k.s_sub_u32(key0, key0, 1)
-        k.s_lshl_b32(key0, key0, bits)
+        k.s_mul_i32(key0, key0, keys)
         with k.scratch("reciprocal", file="s") as reciprocal, k.scratch("rest", file="s") as rest:
             ag.Divisor(k, k.argument("hkv"), reciprocal).divide(k, heads, rest, k.argument("hq"))
         k.s_mul_i32(head, kv_head, heads)
@@ -62,11 +61,24 @@ def place(k: ag.TileBuilder) -> KeyPart:
     return KeyPart(key0, batch, kv_head, head, heads, queries)
 
 
+def _reciprocal(keys: int) -> int:
+    """What a number of rows is multiplied with such that the upper 32 bits are the whole number of times that it holds `keys`."""
+    found = -(-(1 << 32) // keys)
+    assert (found * keys - (1 << 32)) * (MOST_ROWS + keys) < 1 << 32, f"{keys} keys have no such reciprocal of 32 bits"
+    return found
+
+
 def forget_loads(k: ag.TileBuilder, *more: str) -> None:
     """K and V are where they stay: what their loads needed is free, and what the hardware filled."""
     held = [f"{tensor}_{name}" for tensor in "kv" for name in ("buffer", "head", "stride")]
     k.registers.release(*held, "kernarg", "workgroup_x", "work_item", *more)
     k.forget("load", "lane places")
+
+
+def log2_scale(k: ag.TileBuilder, out: ag.Reg) -> None:
+    """softmax_scale in units of log2, in a VGPR."""
+    k.v_mov_b32(out, _LOG2_E)
+    k.v_mul_f32(out, k.argument("softmax_scale"), out)
 
 
 def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vector]:
@@ -76,8 +88,7 @@ def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vect
     _, column = ag.lane_coordinates(k, scores.fragment)
     with k.operation("factors"), k.scratch("scaled") as scaled, k.scratch("left", file="s") as left, \
             k.scratch("before_wave", file="s") as before_wave:
-        k.v_mov_b32(scaled, LOG2_E)
-        k.v_mul_f32(scaled, k.argument("softmax_scale"), scaled)
+        log2_scale(k, scaled)
         k.s_mul_i32(before_wave, k.wave.register, scores.columns)
         k.s_add_u32(before_wave, before_wave, at.key0)
         k.s_sub_u32(left, k.argument("sk"), before_wave)
@@ -98,8 +109,9 @@ def apart(vector: ag.Vector) -> list[ag.Vector]:
 class Ring:
     """Places for fragments of operands, which take turns: each is overwritten when all after it have been filled."""
 
-    def __init__(self, k: ag.TileBuilder, count: int, shape: ag.MatrixShape, file: str = "a") -> None:
-        self._held, self._count = k.tile("ring", 32 * count, 16, shape.a, file=file, note="fragments of operands"), count
+    def __init__(self, k: ag.TileBuilder, count: int, fragment: ag.Fragment, file: str = "a", name: str = "ring") -> None:
+        self._held = k.tile(name, fragment.rows * count, fragment.columns, fragment, file=file, note="fragments of operands")
+        self._count = count
         self._taken = 0
 
     def begin(self) -> None:
@@ -108,7 +120,7 @@ class Ring:
 
     def take(self, name: str, fragment: ag.Fragment, count: int = 1) -> ag.Tile:
         """The next places, as a tile of so many fragments below one another."""
-        bases = [self._held.base((self._taken + number) % self._count, 0) for number in range(count)]
+        bases = [self._held.base((self._taken + number) % self._count, 0)[0:fragment.registers - 1] for number in range(count)]
         self._taken += count
         return ag.Tile(name, count * fragment.rows, fragment.columns, fragment, ag.RegisterSet(tuple(bases)))
 
@@ -142,7 +154,7 @@ class QueryHead:
 
 def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], seen: Seen | None, scores: ag.Tile) -> None:
     """`run` for each head of queries that reads the keys, in a loop. Changes SCC."""
-    d = k.variant.d
+    block, d = k.variant.tile[0], k.variant.d
     names = ("row0", "steps", "blocks")
     row0, steps, columns = (k.registers.share(name, k.argument(done)[0:0]) for name, done in zip(names, _done(k), strict=False))
     again = k.fresh("head")
@@ -154,9 +166,9 @@ def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], 
     sums = None
     if k.p.dq != "ordered":
         base = flat_head(k, "dq_sums", None if k.p.varlen else at.batch, at.head, at.queries, d, _done_pair(k, "cu_seqlens_q"))
-        sums = ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d, argument="dq_sums").walk(row0, BLOCK, ROWS_AHEAD)
+        sums = ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d, argument="dq_sums").walk(row0, block, ROWS_AHEAD)
     statistics = _statistics(k, at, row0, columns)
-    run(QueryHead(q.walk(row0, BLOCK, ROWS_AHEAD), do.walk(row0, BLOCK, ROWS_AHEAD), sums, statistics, row0, steps))
+    run(QueryHead(q.walk(row0, block, ROWS_AHEAD), do.walk(row0, block, ROWS_AHEAD), sums, statistics, row0, steps))
     k.s_barrier()
     k.s_add_u32(at.head, at.head, 1)
     k.s_sub_u32(at.heads, at.heads, 1)
@@ -175,10 +187,12 @@ def _done_pair(k: ag.TileBuilder, pointer: str) -> ag.Reg | None:
 
 
 def _statistics(k: ag.TileBuilder, at: KeyPart, row0: ag.Reg, columns: ag.Reg) -> ag.Rows:
-    """The statistics of the head's queries from `row0` on, four times the same row. `columns` becomes how many there are."""
-    count_blocks(k, columns, BLOCK)
-    base = flat_head(k, "statistics", at.batch, at.head, columns, 2 * BLOCK, _done_pair(k, "cu_seqlens_k"))
-    k.s_lshl_b32(columns, columns, (2 * BLOCK).bit_length() - 1)
+    """The statistics of the head's queries from `row0` on, as a row; four times the same where LDS-DMA fetches them, one for each wave.
+    `columns` becomes how many there are."""
+    block = k.variant.tile[0]
+    count_blocks(k, columns, block)
+    base = flat_head(k, "statistics", at.batch, at.head, columns, 2 * block, _done_pair(k, "cu_seqlens_k"))
+    k.s_lshl_b32(columns, columns, (2 * block).bit_length() - 1)
     if masked(k):
         with k.scratch("before", file="s") as before:
             k.s_lshl_b32(before, row0, 1)  # two of each query
@@ -186,4 +200,5 @@ def _statistics(k: ag.TileBuilder, at: KeyPart, row0: ag.Reg, columns: ag.Reg) -
             k.s_lshl_b32(before, before, 2)
             k.s_add_u32(base[0], base[0], before)
             k.s_addc_u32(base[1], base[1], 0)
-    return ag.Matrix("statistics", "f32", base, 4, columns, 0, argument="statistics").rows(0, 4)
+    lines = k.variant.wave_count if k.arch == "gfx950" else 1
+    return ag.Matrix("statistics", "f32", base, lines, columns, 0, argument="statistics").rows(0, lines)

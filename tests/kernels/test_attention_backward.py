@@ -19,23 +19,26 @@ from asmgen.tuning.traced import trace_launches
 
 LIBRARY = family("attention-backward")
 CASES: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
-    ({}, {"b": 1, "hq": 1, "sq": 1, "sk": 1}, "serial"),
     ({}, {"b": 2, "hq": 1, "sq": 97, "sk": 65, "q_stride_s": 136, "k_stride_s": 144, "v_stride_s": 152, "do_stride_s": 160,
           "dq_stride_s": 136, "dk_stride_s": 168, "dv_stride_s": 176, "o_stride_s": 184}, "random:5"),
     ({"causal": True}, {"b": 1, "hq": 2, "hkv": 1, "sq": 50, "sk": 70, "softmax_scale": 0.5}, "serial"),
     ({"causal": True}, {"b": 1, "hq": 1, "sq": 100, "sk": 40}, "lockstep"),
     ({"window": True}, {"b": 1, "hq": 1, "sq": 40, "sk": 600, "left": 0, "right": 1}, "lockstep"),
-    ({"window": True}, {"b": 1, "hq": 1, "sq": 130, "sk": 300, "left": 97, "right": 0}, "random:7"),
     ({"d": 64, "causal": True, "dtype": "f16"}, {"b": 1, "hq": 2, "hkv": 1, "sq": 170, "sk": 90, "do_stride_s": 136, "dk_stride_s": 72},
      "random:2"),
     ({"d": 64, "dq": "ordered", "dtype": "f16", "window": True}, {"b": 1, "hq": 2, "hkv": 1, "sq": 300, "sk": 200, "left": 30, "right": 70},
      "lockstep"),
+    ({"arch": "gfx942", "dq": "ordered"}, {"b": 1, "hq": 2, "hkv": 1, "sq": 45, "sk": 70, "k_stride_s": 136}, "random:4"),
+    ({"arch": "gfx942", "causal": True}, {"b": 1, "hq": 2, "hkv": 1, "sq": 100, "sk": 230, "q_stride_s": 264, "do_stride_s": 272},
+     "serial"),
+    ({"arch": "gfx942", "d": 64, "window": True, "rounding": "truncated"}, {"b": 1, "hq": 1, "sq": 70, "sk": 200, "left": 30, "right": 5},
+     "random:3"),
 )
 
 
 @cache
-def built(**build: Any) -> Built:
-    return build_kernel(LIBRARY, "gfx950", build)
+def built(arch: str = "gfx950", **build: Any) -> Built:
+    return build_kernel(LIBRARY, arch, build)
 
 
 def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep", seed: int = 0) -> RunReport:
@@ -46,7 +49,7 @@ def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep", s
 
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_right_within_the_bound(number: int) -> None:
-    """Steps 1 to 4, one key, keys and queries that fill no tile, rows apart; more keys and fewer than queries, whose first ones then see
+    """Steps 1 to 7, keys and queries that fill no tile, rows apart; more keys and fewer than queries, whose first ones then see
     nothing; workgroups whose keys nobody sees; windows whose steps are masked at both ends, at one, and not at all. By even numbers a NaN,
     in builds with masks one of V, which no query meets that does not see its key. Nothing else is written."""
     build, shape, order = CASES[number]
@@ -83,10 +86,11 @@ def test_steps_are_those_with_a_pair_that_sees_each_other(mask: dict[str, Any], 
     """Counted in the table of pairs; a mask hides whole steps at both ends only."""
     p = {"b": 1, "hq": 2, "hkv": 1, "sq": sq, "sk": sk, "d": 128, "causal": False, "window": False, "left": -1, "right": -1, **mask}
     seen = visible(p)
-    by_keys = [seen[:, first:first + 256].any(1) for first in range(0, sk, 256)]
     by_queries = [seen[first:first + 256].any(0) for first in range(0, sq, 256)]
-    for found, rows in ((steps_of_keys(p, 256), by_keys), (steps_of_queries(p), by_queries)):
-        assert list(found) == [sum(part[first:first + 32].any() for first in range(0, len(part), 32)) for part in rows]
+    by_keys = [(steps_of_keys(p, step, keys), [seen[:, first:first + keys].any(1) for first in range(0, sk, keys)], step)
+               for step, keys in ((32, 256), (16, 192))]
+    for found, rows, step in (*by_keys, (steps_of_queries(p), by_queries, 32)):
+        assert list(found) == [sum(part[first:first + step].any() for first in range(0, len(part), step)) for part in rows]
 
 
 def test_a_small_problem_stands_for_a_large_one() -> None:
@@ -94,7 +98,7 @@ def test_a_small_problem_stands_for_a_large_one() -> None:
     for build, traced, mean in (({}, 24, 128.0), ({"causal": True}, 64, 68.0), ({"dq": "ordered"}, 24, 128.0)):
         contract = LIBRARY.contract("gfx950", build)
         p = contract.resolve_run({**contract.resolve_build(build), "b": 2, "hq": 8, "hkv": 4, "sq": 4096})
-        work, by_queries = launch_work(p, 256), query_work(p, launch_work(p, 256).first)
+        work, by_queries = launch_work(p, 32, 256), query_work(p, launch_work(p, 32, 256).first)
         contract.resolve_run(work.first)
         assert work.traced == 2 * traced and by_queries.traced == traced
         assert len(work.steps) == 8 * 16 and len(by_queries.steps) == 16 * 16

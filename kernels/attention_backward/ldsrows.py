@@ -1,0 +1,132 @@
+"""Rows in LDS, to be read as operands as they are and transposed, and how they get there. gfx950 has LDS-DMA and transposing reads; gfx942
+moves rows through registers, and transposes a second copy of them there."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import asmgen as ag
+
+_LINE = 8  # elements that a load takes where rows stay as they are
+_BLOCK, _PAIR = 4, 2  # rows and columns of the block that a lane transposes
+
+
+class RowsInLds(Protocol):
+    """Rows of a step, in LDS; `ahead` is how many steps ahead of their reads `advance` puts them there. Their columns may be read so many
+    steps later as it was made for (`later`)."""
+
+    ahead: int
+
+    def advance(self, k: ag.TileBuilder, t: ag.StepIndex, source: ag.Walk) -> None:
+        """LDS gets the rows of step `t`."""
+
+    def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
+        """All rows, the tile's columns from `first` on."""
+
+    def read_transposed(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, rows: ag.PartOf, columns: ag.PartOf) -> None:
+        """Some columns by some rows."""
+
+
+class FilledRows:
+    """Rows on gfx950; `transposed` is the fragment of transposing reads."""
+
+    ahead = 2
+
+    def __init__(self, k: ag.TileBuilder, name: str, rows: int, fragment: ag.Fragment, transposed: ag.Fragment | None = None,
+                 later: int = 0) -> None:
+        serves = (ag.FragmentRead(fragment), *(() if transposed is None else (ag.TransposedRead(transposed),)), ag.DmaFill())
+        self._cells = k.shared(f"{name}s", k.p.dtype, rows, k.variant.d, stages=self.ahead + 1 + later, serves=serves)
+
+    def advance(self, k: ag.TileBuilder, t: ag.StepIndex, source: ag.Walk) -> None:
+        """LDS gets the rows of step `t`."""
+        ag.fill(k, self._cells[t], source.step(t))
+
+    def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
+        """All rows, the tile's columns from `first` on."""
+        ag.read(k, out, self._cells[t].part(None, ag.PartOf(k.variant.d // out.columns, first // out.columns)))
+
+    def read_transposed(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, rows: ag.PartOf, columns: ag.PartOf) -> None:
+        """Some columns by some rows."""
+        ag.read_transposed(k, out, self._cells[t].part(rows, columns))
+
+
+class RowsBothWays:
+    """Rows on gfx942, fetched a step ahead of their writes; without `transposed`, only as they are."""
+
+    ahead = 1
+
+    def __init__(self, k: ag.TileBuilder, name: str, rows: int, fragment: ag.Fragment, transposed: ag.Fragment | None = None,
+                 later: int = 0) -> None:
+        d, waves, self._both = k.variant.d, k.variant.wave_count, transposed is not None
+        line = ag.block_fragment(fragment, 1, _LINE, d // _LINE)
+        self._whole = k.tile(f"{name}_rows", rows // waves, d, line, note="on their way to LDS")
+        self._cells = k.shared(f"{name}s", k.p.dtype, rows, d, stages=self.ahead + 1,
+                               serves=(ag.FragmentRead(fragment), ag.FragmentRead(line, write=True)))
+        if transposed is not None:
+            self._blocks = k.tile(f"{name}_blocks", rows, d // waves, blocks(k, rows, False), note="on their way to LDS")
+            self.by_columns = k.tile(f"{name}_by_columns", rows, d // waves, blocks(k, rows, True), note="transposed")
+            self.transposed = k.shared(f"{name}ts", k.p.dtype, d, rows, stages=self.ahead + 1 + later,
+                                   serves=(ag.FragmentRead(transposed), ag.FragmentRead(self.by_columns.fragment.T, write=True)))
+
+    def advance(self, k: ag.TileBuilder, t: ag.StepIndex, source: ag.Walk) -> None:
+        """LDS gets what was fetched, the rows of step `t`, and those of the next step are fetched."""
+        ag.write(k, self._cells[t].part(k.wave), self._whole)
+        ag.load(k, self._whole, source.step(t + 1), rows=k.wave)
+        if self._both:
+            ag.change_layout(k, self._blocks, self.by_columns.fragment, self.by_columns, at=t)
+            ag.write(k, self.transposed[t].part(k.wave), ag.transposed(self.by_columns))
+            ag.load(k, self._blocks, source.step(t + 1), columns=k.wave)
+
+    def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
+        """All rows, the tile's columns from `first` on."""
+        ag.read(k, out, self._cells[t].part(None, ag.PartOf(k.variant.d // out.columns, first // out.columns)))
+
+    def read_transposed(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, rows: ag.PartOf, columns: ag.PartOf) -> None:
+        """Some columns by some rows."""
+        ag.read(k, out, self.transposed[t].part(columns, rows))
+
+
+def rows_in_lds(k: ag.TileBuilder, name: str, rows: int, fragment: ag.Fragment, transposed: ag.Fragment | None = None,
+                later: int = 0) -> RowsInLds:
+    """So many rows of the tensor of that name, to be read as `fragment`, and their columns as `transposed`."""
+    return (FilledRows if k.arch == "gfx950" else RowsBothWays)(k, name, rows, fragment, transposed, later)
+
+
+def blocks(k: ag.TileBuilder, rows: int, by_columns: bool) -> ag.Fragment:
+    """Blocks that lanes transpose, for so many rows; a lane's elements go row by row, or column by column."""
+    like = ag.with_dtype(k.matrix_shape("f32_16x16x16_f16").a, k.p.dtype)
+    return ag.block_fragment(like, _BLOCK, _PAIR, ag.LANES * _BLOCK // rows, by_columns)
+
+
+class QuerySums:
+    """What a wave of gfx942 makes its columns of dQ = dS K from: its columns of all `keys`, and the `slopes` dS of all waves in LDS, by
+    fragments of keys below one another."""
+
+    def __init__(self, k: ag.TileBuilder, shape: ag.MatrixShape, slopes: ag.Tile, rows: ag.Rows, through: RowsBothWays) -> None:
+        (queries, keys), columns = k.variant.tile, k.variant.d // k.variant.wave_count
+        edge = shape.d.columns
+        self.keys = k.tile("columns_of_wave", columns, keys, shape.b, file="a", note="the wave's columns of all keys")
+        self.slopes = k.shared("dSs", k.p.dtype, queries * keys // edge, edge, stages=2 if queries <= edge else 1,
+                               serves=(ag.FragmentRead(shape.a), ag.FragmentRead(slopes.fragment, write=True)))
+        held = k.tile("columns_of_keys", keys, columns, blocks(k, queries, False))
+        ag.load(k, held, rows, columns=k.wave)
+        self._transpose(k, held, through)
+        k.registers.release("columns_of_keys")
+        self.dQ = k.tile("dQ", queries, columns, shape.d, file="a")
+
+    def _transpose(self, k: ag.TileBuilder, held: ag.Tile, through: RowsBothWays) -> None:
+        """Through the LDS that transposed queries will have."""
+        step, cell = k.variant.tile[0], ag.SharedPart(through.transposed, 0, None)
+        for first in range(0, held.rows, step):
+            ag.change_layout(k, held.part(first, 0, step, held.columns), through.by_columns.fragment, through.by_columns)
+            ag.write(k, cell.part(k.wave), ag.transposed(through.by_columns))
+            k.s_barrier()
+            ag.read(k, self.keys.part(0, first, held.columns, step), cell.part(k.wave))
+            k.s_barrier()
+
+
+def stacked(tile: ag.Tile) -> ag.Tile:
+    """The fragments of a tile below one another, those that stand side by side one after the other."""
+    f = tile.fragment
+    bases = tuple(tile.base(row, column) for column in range(tile.across) for row in range(tile.down))
+    return ag.Tile(f"{tile.name}_stacked", tile.rows * tile.across, f.columns, f, ag.RegisterSet(bases), tile.index)
