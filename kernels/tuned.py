@@ -1,8 +1,8 @@
 """Ranking the variants of a kernel for a problem by predicted time: `asmgen tune`, and the choice of the tensor functions.
 
-Each variant is built, traced and timed, by some processes at once. A ranking is kept in the user's cache folder; its key covers the request
-and all source that the prediction depends on. A kernel of a user's own file is ranked anew each time, because what the file loads is not
-known.
+Each variant is built, traced and timed, by some processes at once; `figuretables` has what comes timed with the library. A ranking is kept
+in the user's cache folder; its key covers the request and all source that the prediction depends on. A kernel of a user's own file is
+ranked anew each time, because what the file loads is not known.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 import asmgen
 from asmgen.isa.errors import AsmgenError
+from asmgen.kernels.figuretables import object_digest, packaged
 from asmgen.launch.cache import cache_folder, cached, key_of, read_checked, source_digest, write_checked
 from asmgen.tuning.rankedvariant import RankedVariant
 
 if TYPE_CHECKING:
     from asmgen.author.contract.variant import Variant
     from asmgen.author.family.family import Family
+    from asmgen.model.estimate import Estimate
     from asmgen.tuning.candidates import Candidate
 
 _ROOMS = ("author", "checks", "codeobject", "emulator", "isa", "kernels", "launch", "model", "program", "reader", "regalloc", "tuning")
@@ -98,14 +100,16 @@ def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mappin
 
 @dataclass(frozen=True)
 class Estimated:
-    """The build parameters of a variant, and the seconds that it is predicted to take; 0 where nothing was asked."""
+    """The build parameters of a variant, the seconds that it is predicted to take, 0 where nothing was asked, and those of each launch."""
 
     build: Mapping[str, Any]
     seconds: float = 0.0
+    launches: tuple[Estimate, ...] = ()
 
 
-def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> list[Estimated]:
-    """The variants among which `choose` chooses, the fastest first, from figures of launches of the family's typical size."""
+def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everything: bool = False) -> list[Estimated]:
+    """The variants among which `choose` chooses, the fastest first, from figures of launches of the family's typical size; of `everything`
+    that serves, or as `choose` says."""
     from asmgen.isa.timing import timing
     from asmgen.kernels.registry import family as find_family
     from asmgen.toolchain import ToolError
@@ -113,7 +117,7 @@ def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> lis
 
     library, table = find_family(kernel), timing(gpu)
     serving = candidates(library, arch, given, table.clocks("compute_units"))
-    ranking = read_checked(_path("ranking", kernel, [arch, gpu, sorted(given.items())]))
+    ranking = None if everything else read_checked(_path("ranking", kernel, [arch, gpu, sorted(given.items())]))
     if ranking is not None:
         chosen = _ranking(ranking).rows[0].parameters
         return [Estimated(next(one.build for one in serving if one.chosen == chosen))]
@@ -128,23 +132,19 @@ def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> lis
         found = []
         for one, key in zip(some, timed, strict=True):
             estimates = quick_estimates(library, arch, table, one, [restored_figures(each, table) for each in figures[key]])
-            found.append(Estimated(one.build, sum(estimate.seconds for estimate in estimates)))
+            found.append(Estimated(one.build, sum(estimate.seconds for estimate in estimates), estimates))
         return found
 
     try:
         found = seconds(plain)
-        best = [one.build for one in sorted(found, key=lambda one: one.seconds)[:_WIDENED]]
-        more = [one for one in serving if one.build not in [other.build for other in plain]
-                and any(library.select(arch, one.build) is library.select(arch, build) for build in best)]
+        best = [library.select(arch, one.build) for one in sorted(found, key=lambda one: one.seconds)[:_WIDENED]]
+        tried, known = [one.build for one in plain], packaged(kernel, gpu).builds
+        more = [one for one in serving if one.build not in tried and (
+            everything or timed_key(library, one.build) in known or any(library.select(arch, one.build) is variant for variant in best))]
         return sorted(found + seconds(more), key=lambda one: one.seconds)
     except ToolError:
         return [Estimated(library.contract(arch, given).resolve_build({name: value for name, value in given.items()
                                                                        if name in plain[0].build}))]
-
-
-def figures_by_build(kernel: str, arch: str, gpu: str, builds: tuple[str, ...]) -> dict[str, Any]:
-    """The figures of builds, by their keys."""
-    return {build: _figures(kernel, arch, gpu, builds)[build] for build in builds}
 
 
 def timed_key(library: Family, build: Mapping[str, Any]) -> str:
@@ -158,38 +158,39 @@ def _is_last_resort(variant: Variant) -> bool:
 
 @cache
 def _figures(kernel: str, arch: str, gpu: str, builds: tuple[str, ...]) -> dict[str, Any]:
-    """What was timed once of builds, by their parameters. Raises ToolError where one was not, and there is no assembler."""
+    """What was timed once of builds, by their parameters: what this source timed here, or what comes with the library. Raises ToolError
+    where neither has one, and there is no assembler."""
+    found = _kept_figures(kernel, arch, gpu, builds)
+    found |= {build: one["figures"] for build, one in packaged(kernel, gpu).builds.items() if build in builds and build not in found}
+    missing = [build for build in builds if build not in found]
+    return found | {key: one["figures"] for key, one in timed_anew(kernel, arch, gpu, missing)}
+
+
+def _kept_figures(kernel: str, arch: str, gpu: str, builds: Sequence[str]) -> dict[str, Any]:
+    """What this source timed here before."""
+    kept = {build: read_checked(_path("figures", kernel, [arch, gpu, build])) for build in builds}
+    return {build: json.loads(data) for build, data in kept.items() if data is not None}
+
+
+def timed_anew(kernel: str, arch: str, gpu: str, builds: Sequence[str], done: Progress = _unheard) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each build as it gets ready: its key, and {"object": the digest of what was timed, "figures": of each launch}. Raises ToolError where
+    there is no assembler."""
     from asmgen.toolchain import find_toolchain
 
-    kept = {build: read_checked(_path("figures", kernel, [arch, gpu, build])) for build in builds}
-    found = {build: json.loads(data) for build, data in kept.items() if data is not None}
-    missing = [build for build in builds if build not in found]
-    if missing:
-        packaged = packaged_figures(kernel, gpu)
-        if packaged["model"] == model_digest():  # else an older model made them
-            found |= {build: packaged["figures"][build] for build in missing if build in packaged["figures"]}
-        missing = [build for build in missing if build not in found]
-    if missing:
-        find_toolchain()
-        jobs = [{"what": "figures", "name": kernel, "arch": arch, "gpu": gpu, "build": json.loads(build)} for build in missing]
-        for done in _done(jobs, _unheard):
-            found[done["key"]] = done["figures"]
-            with suppress(OSError):  # read-only or full: it is timed again next time
-                write_checked(_path("figures", kernel, [arch, gpu, done["key"]]), json.dumps(done["figures"]).encode())
-    return found
+    if not builds:
+        return
+    find_toolchain()
+    jobs = [{"what": "figures", "name": kernel, "arch": arch, "gpu": gpu, "build": json.loads(build)} for build in builds]
+    for ready in _done(jobs, done):
+        with suppress(OSError):  # read-only or full: it is timed again next time
+            write_checked(_path("figures", kernel, [arch, gpu, ready["key"]]), json.dumps(ready["figures"]).encode())
+        yield ready["key"], {"object": ready.get("object", ""), "figures": ready["figures"]}
 
 
-@cache
-def packaged_figures(kernel: str, gpu: str) -> dict[str, Any]:
-    """The figures that come with the library: `model`, the digest of the source that made them, and `figures` by build
-    (`python -m asmgen.tools.tunetables` makes them)."""
-    path = Path(__file__).parent / "figures" / f"{kernel}-{gpu}.json"
-    return dict(json.loads(path.read_text())) if path.is_file() else {"model": "", "figures": {}}
-
-
-def model_digest() -> str:
-    """The digest of all source that a prediction depends on."""
-    return source_digest(_ROOMS)
+def objects_of(kernel: str, arch: str, gpu: str, builds: Sequence[str]) -> dict[str, str]:
+    """The digests of the code objects of builds as they are today."""
+    jobs = [{"what": "object", "name": kernel, "arch": arch, "gpu": gpu, "build": json.loads(build)} for build in builds]
+    return {one["key"]: one["object"] for one in _done(jobs, _unheard)} if jobs else {}
 
 
 def _build_key(build: Mapping[str, Any]) -> str:
@@ -279,21 +280,25 @@ class _Worker:
 
 
 def _answer(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of a variant that serves given values alone, or its figures in a launch of the family's typical size."""
+    """The row of a variant that serves given values alone, a build's code object, or its figures in a launch of the typical size."""
     from asmgen.isa.timing import timing
     from asmgen.kernels.registry import family as find_family
     from asmgen.tuning.candidates import Candidate, candidates
     from asmgen.tuning.figures import figures_of, stored_figures
-    from asmgen.tuning.ranked import predict_candidate
+    from asmgen.tuning.ranked import assembled, predict_candidate
 
     library, arch, table = find_family(job["name"]), job["arch"], timing(job["gpu"])
     if job["what"] == "row":
         (candidate,) = candidates(library, arch, job["given"])
         return predict_candidate(library, arch, table, candidate).stored()
     build = job["build"]
+    made = assembled(library, arch, build)
+    known = {"key": _build_key(build), "object": object_digest(made[1])}
+    if job["what"] == "object":
+        return known
     typical = library.contract(arch, build).resolve_run({**build, **library.typical})
-    candidate = Candidate(typical, build, build)
-    return {"key": _build_key(build), "figures": [stored_figures(one) for one in figures_of(library, arch, table, candidate)]}
+    found = figures_of(library, arch, table, Candidate(typical, build, build), made)
+    return known | {"figures": [stored_figures(one) for one in found]}
 
 
 def answer(requests: IO[str], replies: IO[str]) -> None:

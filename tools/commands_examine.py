@@ -63,9 +63,21 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
 @click.option("--gpu", help="MI300X, MI325X, MI350X or MI355X; default MI300X for gfx942, MI355X for gfx950.")
 @click.option("--top", default=100, type=click.IntRange(1), metavar="N", help="Only the N fastest.")
 @click.option("--schedule", is_flag=True, help="Search long for the order of the loop instead, and keep it beside the kernel's file.")
+@click.option("--why", is_flag=True, help="Say what tensor functions take, from which figures, and what limits it and the others.")
 @json_option
-def tune(kernel: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, top: int, schedule: bool, as_json: bool) -> int:
+def tune(kernel: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, top: int, schedule: bool, why: bool,
+         as_json: bool) -> int:
     """Rank the variants of a kernel that serve a problem by predicted time, with what limits each. What was ranked once is kept."""
+    if why:
+        from asmgen.isa.timing import GPUS, gpu_of
+        from asmgen.kernels.registry import family as find_family
+        from asmgen.kernels.whychosen import why as reasons
+
+        library = find_family(kernel)
+        chosen = library.check_arch(arch or GPUS.get(gpu or "", ""))
+        found_why = reasons(kernel, chosen, gpu_of(chosen, gpu), library.parse(chosen, parameters))
+        document(found_why.as_json(top)) if as_json else click.echo(found_why.text(top), nl=False)
+        return GOOD
     if schedule:
         from asmgen.kernels.registry import family as find_family
         from asmgen.tools.schedulesearch import search_order

@@ -1,63 +1,71 @@
 """`python -m asmgen.tools.tunetables KERNEL --gpu GPU`: time what the choice of variants needs for shapes of current models, and keep it.
 
-The figures stand in kernels/figures/KERNEL-GPU.json with the digest of the source that made them; the tensor functions take them where
-the source is the same and the user's cache has none. What was timed by the same source is not timed again, so the tool goes on where it
-was stopped. At the end it prints how much the choice gains over the best single variant, on the geometric mean of all shapes.
+The figures stand in kernels/figures/KERNEL-GPU.json with what they were made of (`kernels/figuretables`). What is there and was made by
+today's model of today's code objects is not timed again, so the tool goes on where it was stopped; other figures go. At the end it says how
+much the choice gains over the best single variant, on the geometric mean of all shapes.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
 import asmgen.kernels.tuned as tuned
-from asmgen.isa.errors import AsmgenError
-from asmgen.isa.timing import GPUS
+from asmgen.isa.timing import GPUS, timing
+from asmgen.kernels.figuretables import FigureTable, engine_digest, packaged, path_of, read_table, table_digest, write_table
 from asmgen.kernels.products.modelshapes import SHAPES
 from asmgen.kernels.registry import family as find_family
 from asmgen.tools.entry import status_of
+from asmgen.tuning.candidates import candidates
 
-_FOLDER = Path(tuned.__file__).resolve().parent / "figures"
+_BETWEEN = 8
+"""So many builds are timed between two writes of the file."""
 
 
 @click.command()
 @click.argument("kernel")
 @click.option("--gpu", required=True, type=click.Choice(sorted(GPUS)))
 @click.option("--shapes", type=int, default=len(SHAPES), help="Only so many of them.")
-def commands(kernel: str, gpu: str, shapes: int) -> int:
+@click.option("--gain", is_flag=True, help="Time nothing; say what the choice gains.")
+def commands(kernel: str, gpu: str, shapes: int, gain: bool) -> int:
     """Time, keep, and say what the choice gains."""
-    arch, path = GPUS[gpu], _FOLDER / f"{kernel}-{gpu}.json"
-    held = _held(path)
-    library = find_family(kernel)
-    rows: list[list[tuned.Estimated]] = []
-    for number, (m, n, k) in enumerate(SHAPES[:shapes], 1):
-        given = {"m": m, "n": n, "k": k}
-        try:
-            found = tuned.estimated(kernel, arch, gpu, given)
-        except AsmgenError as error:
-            click.echo(f"{m} x {n} x {k}: {error}", err=True)
-            continue
-        rows.append(found)
-        keys = {tuned.timed_key(library, one.build) for one in found}
-        held["figures"] |= tuned.figures_by_build(kernel, arch, gpu, tuple(sorted(keys)))
-        _FOLDER.mkdir(exist_ok=True)
-        path.write_text(json.dumps(held, sort_keys=True, indent=0) + "\n")
-        click.echo(f"{number} of {shapes}: {m} x {n} x {k}: {_spelled(found[0])}, {found[0].seconds * 1e6:.1f} us", err=True)
-    click.echo(_gain(rows))
+    chosen = [{"m": m, "n": n, "k": k} for m, n, k in SHAPES[:shapes]]
+    if not gain:
+        _time(kernel, gpu, chosen)
+    click.echo(_gain([tuned.estimated(kernel, GPUS[gpu], gpu, given, everything=True) for given in chosen]))
     return 0
 
 
-def _held(path: Path) -> dict[str, Any]:
-    """What the same source timed before."""
-    known = json.loads(path.read_text()) if path.is_file() else {}
-    digest = tuned.model_digest()
-    return {"model": digest, "figures": known["figures"] if known.get("model") == digest else {}}
+def _time(kernel: str, gpu: str, chosen: Sequence[Mapping[str, Any]]) -> None:
+    """Time what is not in the file yet."""
+    arch, path = GPUS[gpu], path_of(kernel, gpu)
+    wanted = _wanted(kernel, gpu, chosen)
+    held = read_table(path)
+    of_today = held.of_today(gpu)
+    objects = tuned.objects_of(kernel, arch, gpu, [key for key in wanted if key in held.builds]) if of_today else {}
+    found = FigureTable(table_digest(gpu), engine_digest(),
+                        {key: one for key, one in held.builds.items() if objects.get(key) == one["object"]})
+    missing = [key for key in wanted if key not in found.builds]
+    click.echo(f"{len(wanted)} builds, {len(missing)} to time", err=True)
+    for first in range(0, len(missing), _BETWEEN):
+        some = missing[first:first + _BETWEEN]
+        found = replace(found, builds={**found.builds, **dict(tuned.timed_anew(kernel, arch, gpu, some))})
+        write_table(path, found)
+        click.echo(f"{min(first + _BETWEEN, len(missing))} of {len(missing)}", err=True)
+    write_table(path, found)
+    packaged.cache_clear()
+
+
+def _wanted(kernel: str, gpu: str, chosen: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The builds that may serve one of the shapes."""
+    library, units = find_family(kernel), timing(gpu).clocks("compute_units")
+    keys = {tuned.timed_key(library, one.build): None for given in chosen for one in candidates(library, GPUS[gpu], given, units)}
+    return list(keys)
 
 
 def _spelled(one: tuned.Estimated) -> str:
@@ -67,7 +75,7 @@ def _spelled(one: tuned.Estimated) -> str:
 
 def _gain(rows: Sequence[Sequence[tuned.Estimated]]) -> str:
     """The geometric mean of the best single variant's time over the choice's."""
-    plain = [{_spelled(one): one.seconds for one in row if one.build["split_k"] == 1} for row in rows]
+    plain = [{_spelled(one): one.seconds for one in row[::-1] if one.build["split_k"] == 1} for row in rows]
     common = set.intersection(*(set(one) for one in plain)) if plain else set()
     if not common:
         return "no variant serves all shapes"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.trace import TracedArgument
 from asmgen.isa.timing import Timing
@@ -37,9 +38,10 @@ class VariantFigures:
     fitting: int
 
 
-def figures_of(library: Family, arch: str, timing: Timing, candidate: Candidate) -> tuple[VariantFigures, ...]:
-    """Build, trace and time each kernel of a variant in a launch of the candidate's problem."""
-    return tuple(_timed(traced, timing) for traced in trace_candidate(library, arch, candidate))
+def figures_of(library: Family, arch: str, timing: Timing, candidate: Candidate,
+               made: tuple[Kernel, bytes] | None = None) -> tuple[VariantFigures, ...]:
+    """Build, trace and time each kernel of a variant in a launch of the candidate's problem; `made` as of `trace_candidate`."""
+    return tuple(_timed(traced, timing) for traced in trace_candidate(library, arch, candidate, made))
 
 
 def _timed(traced: Traced, timing: Timing) -> VariantFigures:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.garbage import collection_paused
 from asmgen.isa.timing import Timing
@@ -15,12 +17,18 @@ from asmgen.tuning.timerange import TimeRange, time_range
 from asmgen.tuning.traced import Traced, trace_launches
 
 
-def trace_candidate(library: Family, arch: str, candidate: Candidate) -> tuple[Traced, ...]:
-    """What the first workgroup of each kernel of a variant executes."""
+def assembled(library: Family, arch: str, build: Mapping[str, Any]) -> tuple[Kernel, bytes]:
+    """A build and its code object."""
     with collection_paused(keep=True):
-        kernel = library.build(arch, candidate.build)
+        kernel = library.build(arch, build)
         text = kernel.text()
-    return trace_launches(library, kernel, assemble(text, arch, name=f"{kernel.name}.s"), candidate.parameters)
+    return kernel, assemble(text, arch, name=f"{kernel.name}.s")
+
+
+def trace_candidate(library: Family, arch: str, candidate: Candidate, made: tuple[Kernel, bytes] | None = None) -> tuple[Traced, ...]:
+    """What the first workgroup of each kernel of a variant executes; `made` is what `assembled` gives of it."""
+    kernel, code = made or assembled(library, arch, candidate.build)
+    return trace_launches(library, kernel, code, candidate.parameters)
 
 
 def ranked(candidate: Candidate, found: Sequence[Prediction], between: Sequence[TimeRange], own: int) -> RankedVariant:
