@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import asmgen as ag
+from asmgen.author.tiles.immediates import BUFFER_IMMEDIATES
 from asmgen.kernels.products.batch import batch_parameters, batch_rules
 from asmgen.kernels.products.contract import DEALT, ELEMENTS, Further
 from asmgen.kernels.products.sides import side
 
+_LINE = 128  # bits of A and B in one load
 _SHAPES = {"a": ("m", "k"), "b": ("n", "k"), "c": ("m", "n"), "d": ("m", "n")}
 LAYOUTS = ("row", "column")
 BY_ROWS: dict[str, Any] = {"a_layout": "row", "b_layout": "row"}
@@ -37,7 +39,7 @@ def _line(name: str) -> ag.Formula:
 
 def further_parameters(variant: ag.Variant, bits: int) -> Further:
     """Parameters of layouts and batches of a variant whose A and B have elements of so many bits."""
-    line = 1 if variant.schedule == ELEMENTS else 128 // bits
+    line = 1 if variant.schedule == ELEMENTS else _LINE // bits
     layouts = tuple(ag.Parameter(f"{name}_layout", "build", str, f"{name.upper()} is stored by rows or by columns: "
                                  f"{' x '.join(_SHAPES[name]).upper()}", default="row", choices=LAYOUTS) for name in _SHAPES)
     return Further(layouts, batch_parameters({"a": line, "b": line}), ("column",), "; column: one that is added to every column",
@@ -58,8 +60,11 @@ def lines_shown(build: ag.Values, name: str) -> int:
 
 
 def most_apart(build: ag.Values, name: str) -> int:
-    """The largest stride of the matrix that the kernel's code calls `name`: its lines under a descriptor span 32 bits of bytes."""
-    return ag.most_stride(lines_shown(build, name), 16 if "dtype" in build else 8)
+    """The largest stride of the matrix that the kernel's code calls `name`: its lines under a descriptor span 32 bits of bytes. Where LDS
+    gets lines as memory has them, the descriptor begins earlier by what an immediate moves both addresses at most."""
+    beside, bits = BUFFER_IMMEDIATES[1] if by_columns(build, side(build, name)) else 0, 16 if "dtype" in build else 8
+    line = 1 if build["schedule"] == ELEMENTS else _LINE // bits
+    return ag.most_stride(lines_shown(build, name), bits, beside) // line * line
 
 
 def _reaches(name: str) -> ag.Rule:
