@@ -9,4 +9,6 @@ from asmgen.kernels.gemm_bf16.roles import roles  # isort: split
 
 from asmgen.kernels.gemm_bf16.direct import direct_tiles  # isort: split
 
-__all__ = ["GEMM", "direct_tiles", "roles", "tiled"]
+from asmgen.kernels.gemm_bf16.deep import deep  # isort: split
+
+__all__ = ["GEMM", "deep", "direct_tiles", "roles", "tiled"]

@@ -11,4 +11,6 @@ from asmgen.kernels.gemm_fp8.cdna3 import cdna3  # isort: split
 
 from asmgen.kernels.gemm_fp8.direct import direct_tiles  # isort: split
 
-__all__ = ["GEMM", "blocks", "cdna3", "direct_tiles", "tiled"]
+from asmgen.kernels.gemm_fp8.deep import deep  # isort: split
+
+__all__ = ["GEMM", "blocks", "cdna3", "deep", "direct_tiles", "tiled"]

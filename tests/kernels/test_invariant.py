@@ -17,7 +17,7 @@ from asmgen.tuning.started import launch_list
 
 M, N, K = 96, 72, 256
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    ("gfx950", {"tile": "64x64x64"}), ("gfx950", {"tile": "256x256x64", "schedule": "ping-pong"}),
+    ("gfx950", {"tile": "32x32x64", "schedule": "interleave"}), ("gfx950", {"tile": "256x256x64", "schedule": "ping-pong"}),
     ("gfx950", {"tile": "128x128x64", "a_layout": "column", "b_layout": "column"}), ("gfx950", {"schedule": "elements"}),
     ("gfx950", {"tile": "128x256x64", "schedule": "producer-consumer"}),
     ("gfx950", {"tile": "64x64x64", "d_layout": "column", "c_layout": "column"}),

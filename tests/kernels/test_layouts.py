@@ -14,13 +14,14 @@ from asmgen.tools.runner import run_kernel
 
 NN, TN, TT = {"b_layout": "column"}, {"a_layout": "column", "b_layout": "column"}, {"a_layout": "column"}
 CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
-    ("gemm-bf16", "gfx950", {"tile": "64x64x64", **TN}, {"m": 70, "n": 130, "k": 192, "lda": 72, "ldb": 136}),
+    ("gemm-bf16", "gfx950", {"tile": "32x32x64", "schedule": "interleave", **TN}, {"m": 34, "n": 66, "k": 704, "lda": 40, "ldb": 72}),
+    ("gemm-bf16", "gfx950", {"tile": "64x64x64", **NN}, {"m": 66, "n": 68, "k": 128, "ldb": 72}),
     ("gemm-bf16", "gfx950", {"tile": "128x128x64", **TT, "split_k": 2, "dtype": "f16"}, {"m": 130, "n": 126, "k": 192, "lda": 144}),
     ("gemm-bf16", "gfx950", {"tile": "256x256x64", "schedule": "ping-pong", **TN}, {"m": 136, "n": 256, "k": 192}),
-    ("gemm-bf16", "gfx950", {"tile": "64x256x64", **NN, "d_layout": "column", "c_layout": "column"},
+    ("gemm-bf16", "gfx950", {"tile": "64x256x64", **TN, "d_layout": "column", "c_layout": "column"},
      {"m": 256, "n": 64, "k": 128, "batch": 2, "beta": 0.5}),
     ("gemm-bf16", "gfx942", {"tile": "128x128x64", **TN}, {"m": 136, "n": 122, "k": 192, "ldb": 128}),
-    ("gemm-fp8", "gfx950", {"tile": "64x64x128", **TT, "scales": "row", "a_dtype": "e5m2"}, {"m": 80, "n": 68, "k": 384, "batch": 2}),
+    ("gemm-fp8", "gfx950", {"tile": "64x32x128", **TT, "scales": "row", "a_dtype": "e5m2"}, {"m": 80, "n": 68, "k": 384, "batch": 2}),
     ("gemm-fp8", "gfx950", {"tile": "256x256x128", "schedule": "ping-pong", **TN}, {"m": 144, "n": 272, "k": 256}),
     ("gemm-fp8", "gfx942", {"tile": "128x128x128", **NN}, {"m": 36, "n": 132, "k": 256, "ldb": 144}),
 ]
