@@ -42,6 +42,7 @@ _GROUPS: dict[str, dict[str, str]] = {
     "register tiles, shared tiles, global views": {
         "asmgen.author.tiles.fragments": "Fragment MatrixShape mfma",
         "asmgen.author.tiles.globals": "Matrix most_stride Rows Walk",
+        "asmgen.author.tiles.immediates": "BUFFER_IMMEDIATES",
         "asmgen.author.tiles.shared": "PartOf SharedPart SharedTile",
         "asmgen.author.tiles.swizzles": "DmaFill FragmentRead spread_rows",
         "asmgen.author.tiles.tiles": "Tile TileError TileGrid",

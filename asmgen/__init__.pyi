@@ -145,6 +145,7 @@ from asmgen.author.tiles.globals import Matrix as Matrix
 from asmgen.author.tiles.globals import Rows as Rows
 from asmgen.author.tiles.globals import Walk as Walk
 from asmgen.author.tiles.globals import most_stride as most_stride
+from asmgen.author.tiles.immediates import BUFFER_IMMEDIATES as BUFFER_IMMEDIATES
 from asmgen.author.tiles.shared import PartOf as PartOf
 from asmgen.author.tiles.shared import SharedPart as SharedPart
 from asmgen.author.tiles.shared import SharedTile as SharedTile

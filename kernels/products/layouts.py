@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import asmgen as ag
-from asmgen.author.tiles.immediates import BUFFER_IMMEDIATES
 from asmgen.kernels.products.batch import batch_parameters, batch_rules
 from asmgen.kernels.products.contract import DEALT, ELEMENTS, Further
 from asmgen.kernels.products.sides import side
@@ -62,7 +61,7 @@ def lines_shown(build: ag.Values, name: str) -> int:
 def most_apart(build: ag.Values, name: str) -> int:
     """The largest stride of the matrix that the kernel's code calls `name`: its lines under a descriptor span 32 bits of bytes. Where LDS
     gets lines as memory has them, the descriptor begins earlier by what an immediate moves both addresses at most."""
-    beside, bits = BUFFER_IMMEDIATES[1] if by_columns(build, side(build, name)) else 0, 16 if "dtype" in build else 8
+    beside, bits = ag.BUFFER_IMMEDIATES[1] if by_columns(build, side(build, name)) else 0, 16 if "dtype" in build else 8
     line = 1 if build["schedule"] == ELEMENTS else _LINE // bits
     return ag.most_stride(lines_shown(build, name), bits, beside) // line * line
 

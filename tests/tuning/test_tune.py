@@ -218,7 +218,7 @@ def test_tensors_get_the_variant_that_is_predicted_fastest(objdump: tuple[str, .
     more = sorted(empty_cache.iterdir())
     assert len(more) == 4 and {len(json.loads(read_checked(path) or b"")) for path in set(more) - set(kept)} == {2}  # two kernels
     assert choose("gemm-bf16", "gfx950", "MI355X", {"m": 3584, "n": 3584, "k": 4096})["tile"] == "256x256x64"
-    assert choose("gemm-bf16", "gfx950", "MI355X", {"m": 64, "n": 4096, "k": 2048})["split_k"] == 4
+    assert choose("gemm-bf16", "gfx950", "MI355X", {"m": 64, "n": 4096, "k": 8192})["split_k"] == 4
     assert sorted(empty_cache.iterdir()) == more
 
 
