@@ -8,7 +8,7 @@ import numpy as np
 import asmgen as ag
 from asmgen.kernels.norm.tensors import EIGHT, saved_of
 from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
-from asmgen.kernels.rows.reference import CANARY, FLUSHED, TYPES, UNIT, Array, canaries, kept, rounded, rows_of
+from asmgen.kernels.rows.reference import CANARY, FLUSHED, TYPES, UNIT, Array, canaries, kept, result, rows_of
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE
 
 _CHAIN = PER_LANE * MOST_FRAGMENTS + 16
@@ -47,7 +47,7 @@ def _outputs(p: ag.Values, x: Array, residual: Array, w: Array, b: Array) -> tup
         if p["residual"]:
             r = residual + r
             error = error + UNIT * np.abs(r)
-        outputs = [ag.Output("r", r, rounded(r, error, p["dtype"]), (slice(None), slice(columns)))] if p["residual"] else []
+        outputs = [result("r", r, error, p["dtype"], columns)] if p["residual"] else []
         centred, mean = r, np.zeros((len(r), 1))
         if p["kind"] == "layer":
             mean = r.mean(1, keepdims=True)
@@ -66,10 +66,9 @@ def _outputs(p: ag.Values, x: Array, residual: Array, w: Array, b: Array) -> tup
         scaled = centred * rstd
         d = scaled * w + (b if p["bias"] else 0.0)
         off = np.abs(w) * (error * (rstd + of_rstd) + np.abs(centred) * of_rstd + 2 * UNIT * np.abs(scaled)) + UNIT * np.abs(d)
-    where = slice(None), slice(columns)
     if p["out"] == EIGHT:
-        return (*outputs, *_eight(p, d, off, where))
-    return (*outputs, ag.Output("d", d, rounded(d, off, p["out"]), where))
+        return (*outputs, *_eight(p, d, off, (slice(None), slice(columns))))
+    return (*outputs, result("d", d, off, p["out"], columns))
 
 
 def _results(p: ag.Values) -> Array:

@@ -7,11 +7,13 @@ from typing import TypeVar
 
 import asmgen as ag
 from asmgen.kernels.norm.family import NORM
+from asmgen.kernels.norm.registers import plan_of
 from asmgen.kernels.norm.tensors import EIGHT, INPUTS, saved_of, tensors_of
 from asmgen.kernels.rows.absent import replace_beyond
 from asmgen.kernels.rows.dropout import Dropout
 from asmgen.kernels.rows.eightbits import LARGEST, scale_of_largest
 from asmgen.kernels.rows.rowfigures import RowFigures
+from asmgen.kernels.rows.rowinputs import AddedRows
 from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
 from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
@@ -31,33 +33,38 @@ def _variants(writer: Writer) -> Writer:
 def rowwise(k: ag.TileBuilder) -> None:
     """Rows in float32: load, drop and add, sum, normalise, store; the loads of the next ones run meanwhile."""
     p, shape = k.p, shape_of(k.variant, k.p.columns)
-    single = p.access == "element"
+    plan, single = plan_of(k.parameters, shape), p.access == "element"
 
     # register plan
     walk = RowWalk(k, shape)
     tensors = {name: RowTensor(walk, name, p.out if name == "d" else p.dtype, single) for name in tensors_of(k.parameters)}
-    raw = {name: tensors[name].raw(name.upper()) for name in tensors if name in INPUTS}
     R = row_tile(k, "R", "f32", shape)
-    narrow = sorted({p.out, p.dtype if p.residual else p.out} - {"f32"})
-    stored = {"f32": R} | {dtype: row_tile(k, f"D_{dtype}", dtype, shape) for dtype in narrow}
+    weights = [Weights(walk, name, p.dtype, R, plan.keeps_weights) for name in ("w", "b") if name == "w" or p.bias]
+    X = tensors["x"].raw("X")
+    residual = AddedRows(tensors["residual"], "RESIDUAL", plan.second_ahead) if p.residual else None
+    sum_of_both = row_tile(k, "RAW_R", p.dtype, shape) if p.residual and p.dtype != "f32" else R
     mean, rstd = (ag.row_vector(k, "mean", R) if p.kind == "layer" else None), ag.row_vector(k, "rstd", R)
     sums = RowSums(walk)
-    dropout = Dropout(walk, p.rounds, shape.fragments if shape.keeps_weights else 1) if p.dropout else None
-    weights = [Weights(walk, name, p.dtype, R) for name in ("w", "b") if name == "w" or p.bias]
+    dropout = Dropout(walk, p.rounds, plan.together) if p.dropout else None
     saved = {name: RowFigures(walk, name) for name in saved_of(k.parameters)}
     scaling = _Scaling(walk, sums, R) if p.out == EIGHT else None
 
-    for name, tile in raw.items():
-        tensors[name].load(tile)
+    def ask() -> None:
+        tensors["x"].load(X)
+        if residual is not None:
+            residual.ask()
+
+    ask()
     k.label("rows")
-    tensors["x"].widen(R, raw["x"])
-    _drop_and_add(k, R, dropout, tensors.get("residual"), raw.get("residual"))
+    tensors["x"].widen(R, X)
+    _drop_and_add(k, R, dropout, residual)
     walk.look_ahead()
-    for name, tile in raw.items():
-        tensors[name].go_on()
-        tensors[name].load(tile)
+    for name in tensors:
+        if name in INPUTS:
+            tensors[name].go_on()
+    ask()
     if p.residual:
-        _store(k, tensors["r"], R, stored[p.dtype])
+        _store(k, tensors["r"], R, sum_of_both)
     _normalise(k, R, walk, sums, mean, rstd)
     for name, figures in saved.items():
         figures.store(rstd if mean is None or name == "rstd" else mean)
@@ -65,32 +72,27 @@ def rowwise(k: ag.TileBuilder) -> None:
     weigh(k, R, weights)
     if scaling is not None:
         scaling.apply(R)
-    _store(k, tensors["d"], R, stored[p.out])
+    _store(k, tensors["d"], R, R if p.out == "f32" else ag.narrowed(R, p.out))
     for name in tensors:
-        if name not in raw:
+        if name not in INPUTS:
             tensors[name].go_on()
     sums.guard()
     walk.go_on("rows")
 
 
-def _drop_and_add(k: ag.TileBuilder, R: ag.Tile, dropout: Dropout | None, residual: RowTensor | None, raw: ag.Tile | None) -> None:
+def _drop_and_add(k: ag.TileBuilder, R: ag.Tile, dropout: Dropout | None, residual: AddedRows | None) -> None:
     """R = residual + R / (1 - p) where R is kept."""
     if dropout is not None:
         for first in range(0, R.across, dropout.together):
             dropout.apply(parts_of(R)[first:first + dropout.together], first)
-    scale = dropout.scale if dropout is not None else 1.0
-    if residual is None or raw is None:
-        if dropout is not None:
-            ag.mul(k, R, R, scale)
-        return
-    added = k.tile("added", R.rows, R.fragment.columns, R.fragment)
-    for part, source in zip(parts_of(R), parts_of(raw), strict=True):
-        residual.widen(added, source)
-        if dropout is None:
-            ag.add(k, part, part, added)
-        else:
-            ag.fma(k, part, part, scale, added)
-    k.registers.release("added")
+    if residual is not None:
+        for part, added in residual.beside(R):
+            if dropout is None:
+                ag.add(k, part, part, added)
+            else:
+                ag.fma(k, part, part, dropout.scale, added)
+    elif dropout is not None:
+        ag.mul(k, R, R, dropout.scale)
 
 
 def _normalise(k: ag.TileBuilder, R: ag.Tile, walk: RowWalk, sums: RowSums, mean: ag.Vector | None, rstd: ag.Vector) -> None:
@@ -126,7 +128,7 @@ class _Scaling:
 
 
 def _store(k: ag.TileBuilder, tensor: RowTensor, R: ag.Tile, D: ag.Tile) -> None:
-    """R in the tensor's type, by way of D."""
+    """R in the tensor's type, made in D."""
     if D.dtype != R.dtype:
         ag.convert(k, D, R)
     tensor.store(D)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.norm_backward.tensors import TENSORS, figures_of, inputs_of, sums_of
 from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
-from asmgen.kernels.rows.rowshape import FEW_FRAGMENTS, by_columns, groups_of, shape_of
+from asmgen.kernels.rows.rowshape import by_columns, groups_of, shape_of
 
 _F32 = 4  # bytes
 
@@ -19,7 +19,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         flag("residual", "dr, the gradient that arrives at x by another way, is added to dx"),
         flag("bias", "db, the gradient of the bias, is made"),
         ag.Parameter("dtype", "build", str, "type of x, dy, dr, dx, w, dw and db", default="bf16", choices=TYPES),
-        *(one for one in row_parameters(variant, FEW_FRAGMENTS) if one.name != "access"),
+        *(one for one in row_parameters(variant) if one.name != "access"),
         ag.Parameter("access", "build", str, "16 bytes a lane, from rows that begin at multiples of 4 bytes", default="wide",
                      choices=("wide",)),
         *(row_stride(variant, name) for name in TENSORS),
@@ -42,6 +42,12 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
         *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in (*inputs, "dx")),
         *(ag.ContractArgument(f"{name}_parts", "pointer", "sums of some rows each, float32") for name in sums_of(build)),
     )
+
+
+def column_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the kernel that adds columns where rows fill the registers."""
+    wanted = {"x", "dy", *figures_of(build), "rows", "each", "x_stride", "dy_stride", *(f"{name}_parts" for name in sums_of(build))}
+    return tuple(one for one in _arguments(variant, build) if one.name in wanted)
 
 
 def sum_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:

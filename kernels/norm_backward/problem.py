@@ -6,10 +6,10 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.norm_backward.tensors import TENSORS, inputs_of, sums_of
-from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, rounded, rows_of
-from asmgen.kernels.rows.rowshape import FEW_FRAGMENTS, PER_LANE
+from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, result, rows_of
+from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE
 
-_CHAIN = PER_LANE * FEW_FRAGMENTS + 16
+_CHAIN = PER_LANE * MOST_FRAGMENTS + 16
 """Roundings on the way of an element into a sum over a row: the items of a lane, then lanes and waves, and the share."""
 _NUMBERS = ("rows", "each", *(f"{name}_stride" for name in TENSORS))
 
@@ -54,9 +54,9 @@ def _outputs(p: ag.Values, given: dict[str, Array], w: Array, figures: dict[str,
             dx = dx + given["dr"]
             of_dx = of_dx + UNIT * np.abs(dx)
         sums = {"dw": (dy * h, np.abs(dy) * of_h), "db": (dy, np.zeros(dy.shape))}
-        found = [ag.Output("dx", dx, rounded(dx, 1.01 * of_dx, p["dtype"]), (slice(None), slice(columns)))]
+        found = [result("dx", dx, 1.01 * of_dx, p["dtype"], columns)]
         for name in sums_of(p):
             added, off = sums[name]
             total, of_total = added.sum(0), (off + (rows + 32) * (UNIT * np.abs(added) + FLUSHED)).sum(0)
-            found.append(ag.Output(name, total, rounded(total, 1.01 * of_total, p["dtype"])))
+            found.append(result(name, total, 1.01 * of_total, p["dtype"]))
     return tuple(found)

@@ -55,6 +55,21 @@ def rounded(expected: Array, error: Array, dtype: str) -> Array:
     return tolerance
 
 
+def result(name: str, expected: Array, error: Array, dtype: str, columns: int | None = None) -> ag.Output:
+    """The output `name` of rows, or a vector where no `columns` are given: `expected`, of which float32 is off by `error` at most, rounded
+    to nearest in its type. From half a unit beyond the type's largest number on that is an infinity; so near that number that the error
+    decides, both are right."""
+    kind, bits, _ = TYPES[dtype]
+    largest = float(ml_dtypes.finfo(kind).max)
+    beyond = largest + 2.0 ** (np.frexp(largest)[1] - bits - 1)
+    with np.errstate(invalid="ignore"):
+        size, finite = np.abs(expected), np.isfinite(expected)
+        overflows = finite & (size - error >= beyond)
+        tolerance = np.where(finite & ~overflows & (size + error >= beyond), np.inf, rounded(expected, error, dtype))
+    made = np.where(overflows, np.copysign(np.inf, expected), expected)
+    return ag.Output(name, made, tolerance, (...,) if columns is None else (slice(None), slice(columns)))
+
+
 def philox(counter: tuple[Array, Array, Array, Array], key: tuple[int, int], rounds: int) -> list[Array]:
     """Four words for each counter, in uint64."""
     c = [np.asarray(word).astype(np.uint64) for word in counter]

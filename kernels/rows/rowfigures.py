@@ -18,7 +18,6 @@ class RowFigures:
             self.line.resource(k)
             return
         self.tensor = RowTensor(walk, name, "f32", columns=columns)
-        self.runs = ag.WaveIndex("first_run", walk.first_run, walk.shape.waves * walk.shape.fragments)
 
     def store(self, values: ag.Vector) -> None:
         """One figure for each row, by the first of the lanes that have it; rows beyond the last one lie beyond the line."""
@@ -56,7 +55,7 @@ class RowFigures:
 
     def store_part(self, values: ag.Vector, number: int) -> None:
         """The figures of fragment `number` of a row."""
-        self.tensor.store_line(values, self.runs, number * values.size)
+        self.tensor.store_line(values, self.walk.runs, number * values.size)
 
     def go_on(self) -> None:
         """To the next group, to which the walk has looked ahead."""

@@ -69,6 +69,11 @@ class RowShape:
         return 1 if self.shares_waves else self.wave_rows * self.waves
 
     @property
+    def cut_run(self) -> int:
+        """The run in which a row ends, of the wave that has that column."""
+        return self.columns // (PER_LANE * self.across) % self.fragments
+
+    @property
     def is_cut(self) -> bool:
         """Whether some lane has a column beyond the last one."""
         return self.columns % (PER_LANE * self.lanes) != 0

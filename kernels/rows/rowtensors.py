@@ -14,6 +14,8 @@ import asmgen as ag
 from asmgen.kernels.rows.rowshape import PER_LANE, RowShape
 
 _PAGE = 4096  # bytes that an immediate offset counts
+_WIDEST = 4  # dwords that a load brings a lane
+_LOADS = {1: "buffer_load_dword", 2: "buffer_load_dwordx2", 4: "buffer_load_dwordx4"}
 
 
 class RowWalk:
@@ -33,6 +35,7 @@ class RowWalk:
         self.down = None if shape.shares_waves else k.wave
         self.first_run = k.registers.sgprs(1, "first_run", note="of the wave, in a row")
         k.s_mul_i32(self.first_run, k.wave.register, shape.fragments if shape.shares_waves else 0)
+        self.runs = ag.WaveIndex("first_run", self.first_run, shape.waves * shape.fragments)
         with k.scratch("share", file="s") as share:
             k.s_mul_i32(share, k.argument("each"), shape.rows)
             k.s_mul_i32(self.first, k.ids["x"], share)
@@ -135,6 +138,11 @@ class RowTensor:
         """A tile for elements as memory has them; a register for each where they come one by one."""
         return row_tile(self.k, name, "f32" if self.by_element else self.rows.matrix.dtype, self.shape)
 
+    def raw_run(self, name: str) -> ag.Tile:
+        """The same for a run of columns."""
+        lane_bytes(self.walk, self.size)
+        return row_tile(self.k, name, "f32" if self.by_element else self.rows.matrix.dtype, self.shape, 1)
+
     def load(self, raw: ag.Tile, column: int = 0) -> None:
         """The rows of the group into a tile of `raw`, from a column on; columns that do not exist become 0."""
         if self.by_element:
@@ -144,11 +152,35 @@ class RowTensor:
         ag.load(self.k, raw, self.rows, rows=self._down(), columns=self.walk.along, column=column, limit=self._left(raw, column),
                 nontemporal=True)
 
+    def load_run(self, raw: ag.Tile, number: ag.Reg | int) -> None:
+        """The same of a row's run `number` alone, which may be an SGPR where access is wide."""
+        if isinstance(number, ag.Reg):
+            self._load_run_of(raw, number)
+        elif self.by_element:
+            for register, at, offset in self._elements(raw, number=number):
+                self.k.buffer_load_ushort(register, at, self.descriptor, 0, offen=True, offset=offset)
+        elif self.one_row and (self.limit is None or number != self.shape.cut_run):
+            load_run(self.walk, raw.base(0, 0), self.descriptor, self.size, number, nontemporal=True)
+        else:
+            columns, column = self.walk.runs if self.shape.shares_waves else None, number * raw.columns
+            ag.load(self.k, raw, self.rows, rows=self._down(), columns=columns, column=column,
+                    limit=None if self.limit is None else self.limit - column, nontemporal=True)
+
+    def _load_run_of(self, raw: ag.Tile, number: ag.Reg) -> None:
+        k = self.k
+        with k.scratch("first_column", file="s") as column, k.scratch("columns_left", file="s") as left:
+            k.s_mul_i32(column, number, raw.columns)
+            if self.limit is not None:
+                k.s_sub_u32(left, self.limit, column)
+            ag.load(k, raw, self.rows, columns=self.walk.runs, column=column, limit=None if self.limit is None else left,
+                    nontemporal=True)
+
     def widen(self, out: ag.Tile, raw: ag.Tile) -> None:
-        """Elements of `raw`, or of a part of it, in float32."""
+        """Elements of `raw`, or of a part of it, in float32; `out` may be `raw` where that has a register for each."""
         k, dtype = self.k, self.rows.matrix.dtype
         if dtype == "f32":
-            ag.move(k, out, raw)
+            if out is not raw:
+                ag.move(k, out, raw)
         elif not self.by_element:
             ag.convert(k, out, raw)
         else:
@@ -181,35 +213,51 @@ class RowTensor:
         last = column + tile.columns * (self.shape.waves if self.shape.shares_waves else 1)
         return None if self.limit is None or last < self.limit else self.limit - column
 
-    def _elements(self, tile: ag.Tile, inside: int = 1) -> Iterator[tuple[ag.Reg, ag.Reg, int]]:
-        """Registers, each of so many elements, with an address register and the byte of their first element from there on."""
+    def _elements(self, tile: ag.Tile, inside: int = 1, number: int = 0) -> Iterator[tuple[ag.Reg, ag.Reg, int]]:
+        """Registers of a tile whose first run is that one of a row, each of so many elements, with an address register and the byte of
+        their first element from there on."""
         k, f = self.k, tile.fragment
         with k.scratch("page_bytes") as far:
             page = 0
-            for number, at in itertools.product(range(tile.across), range(f.registers)):
-                now, offset = divmod((number * f.columns * f.registers // f.items + at) * self.size * inside, _PAGE)
+            for run, at in itertools.product(range(tile.across), range(f.registers)):
+                now, offset = divmod(((number + run) * f.columns * f.registers // f.items + at) * self.size * inside, _PAGE)
                 if now > page:
-                    k.v_add_u32(far, now * _PAGE, self._lane_bytes())
+                    k.v_add_u32(far, now * _PAGE, lane_bytes(self.walk, self.size))
                     page = now
-                yield tile.base(0, number)[at], far if page else self._lane_bytes(), offset
-
-    def _lane_bytes(self) -> ag.Reg:
-        """The byte of the lane's first element in its row."""
-        k = self.k
-        key = "lane bytes", self.size
-        made = k.made.get(key)
-        if made is None:
-            waves = (k.wave,) if self.shape.shares_waves else ()
-            made = k.made[key] = k.hoist(lambda: ag.emit_address(
-                k, k.registers.unused("lane_bytes"),
-                lambda lane, **wave: (PER_LANE * lane + self.shape.wave_columns * sum(wave.values())) * self.size, k.lane, waves))
-        assert isinstance(made, ag.Reg)
-        return made
+                yield tile.base(0, run)[at], far if page else lane_bytes(self.walk, self.size), offset
 
 
-def row_tile(k: ag.TileBuilder, name: str, dtype: str, shape: RowShape) -> ag.Tile:
-    """The rows that a wave has at once, in elements of that type."""
-    tile: ag.Tile = k.tile(name, shape.wave_rows, shape.wave_columns, k.lanes(dtype, PER_LANE, shape.across))
+def lane_bytes(walk: RowWalk, size: int) -> ag.Reg:
+    """The byte of the lane's first element in its row, of elements of so many bytes. Ask for it before a loop that needs it."""
+    k, shape = walk.k, walk.shape
+    key = "lane bytes", size
+    made = k.made.get(key)
+    if made is None:
+        waves = (k.wave,) if shape.shares_waves else ()
+        made = k.made[key] = k.hoist(lambda: ag.emit_address(
+            k, k.registers.unused("lane_bytes"),
+            lambda lane, **wave: (PER_LANE * (lane % shape.across) + shape.wave_columns * sum(wave.values())) * size, k.lane, waves))
+    assert isinstance(made, ag.Reg)
+    return made
+
+
+def load_run(walk: RowWalk, raw: ag.Reg, descriptor: ag.Reg, size: int, number: int, nontemporal: bool = False) -> None:
+    """A lane's PER_LANE neighbours of run `number` of a row, whole dwords beyond the descriptor's end as 0."""
+    k = walk.k
+    page, first = divmod(number * PER_LANE * walk.shape.across * size, _PAGE)
+    with k.scratch("page_bytes") as far:
+        if page:
+            k.v_add_u32(far, page * _PAGE, lane_bytes(walk, size))
+        for dword in range(0, raw.count, _WIDEST):
+            last = min(dword + _WIDEST, raw.count) - 1
+            k.emit(_LOADS[last - dword + 1], raw[dword:last], far if page else lane_bytes(walk, size), descriptor, 0, offen=True,
+                   offset=first + 4 * dword, nt=nontemporal)
+
+
+def row_tile(k: ag.TileBuilder, name: str, dtype: str, shape: RowShape, runs: int = 0) -> ag.Tile:
+    """The rows that a wave has at once, or so many runs of them, in elements of that type."""
+    columns = (runs or shape.fragments) * PER_LANE * shape.across
+    tile: ag.Tile = k.tile(name, shape.wave_rows, columns, k.lanes(dtype, PER_LANE, shape.across))
     return tile
 
 

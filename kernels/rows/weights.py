@@ -1,36 +1,45 @@
-"""Factors and addends of columns: in registers for all rows where there is room, else from L2 for each row, a run of columns ahead."""
+"""Factors and addends of columns: in registers for all rows where there is room (budget.py), else from L2 for each row, a run of columns
+ahead."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import asmgen as ag
-from asmgen.kernels.rows.rowtensors import RowWalk, parts_of
+from asmgen.kernels.rows.rowtensors import RowWalk, lane_bytes, load_run, parts_of
 
 
 class Weights:
-    """The numbers at pointer argument `name`, one for each column of tiles like that one, in float32 where they are used."""
+    """The numbers at pointer argument `name`, one for each column of tiles like that one, in float32 where they are used. `kept`: for all
+    rows; by default where a lane has few runs of columns."""
 
-    def __init__(self, walk: RowWalk, name: str, dtype: str, like: ag.Tile) -> None:
+    def __init__(self, walk: RowWalk, name: str, dtype: str, like: ag.Tile, kept: bool | None = None) -> None:
         k, shape = walk.k, walk.shape
-        self.k, self.walk, self.dtype = k, walk, dtype
+        self.k, self.walk, self.dtype, self.size = k, walk, dtype, ag.element_bits(dtype) // 8
         self.line = k.line(name, dtype, shape.columns)
         self.line.resource(k)
-        kept = shape.keeps_weights
-        one = like if kept else parts_of(like)[0]
+        self.kept = shape.keeps_weights if kept is None else kept
+        one = like if self.kept else parts_of(like)[0]
         self.ready = ag.column_vector(k, name, one)
-        self.raw = [ag.column_vector(k, f"{name}_raw{number}", one, dtype=dtype) for number in range(1 if kept else 2)]
-        if kept:
-            ag.load(k, self.raw[0], self.line, columns=walk.along)
-            self._widen(self.raw[0])
-            k.registers.release(f"{name}_raw0")
+        if not self.kept:
+            lane_bytes(walk, self.size)
+            self.raw = [ag.column_vector(k, f"{name}_raw{number}", one, dtype=dtype) for number in range(2)]
+        elif dtype == "f32":
+            ag.load(k, self.ready, self.line, columns=walk.along)
+        else:
+            raw = ag.column_vector(k, f"{name}_raw", one, dtype=dtype)
+            ag.load(k, raw, self.line, columns=walk.along)
+            self._widen(raw)
+            k.registers.release(f"{name}_raw")
 
     def ask(self, number: int) -> None:
         """Load run `number` of a row."""
-        shape = self.walk.shape
-        runs = ag.WaveIndex("first_run", self.walk.first_run, shape.waves * shape.fragments)
-        raw = self.raw[number % 2]
-        ag.load(self.k, raw, self.line, columns=runs, column=number * raw.size)
+        k, walk, raw = self.k, self.walk, self.raw[number % 2]
+        if number != walk.shape.cut_run or walk.shape.columns * self.size % 4 == 0:
+            (registers,) = raw.registers.parts
+            load_run(walk, registers, self.line.resource(k), self.size, number)
+        else:
+            ag.load(k, raw, self.line, columns=walk.runs, column=number * raw.size)
 
     def of(self, number: int) -> ag.Vector:
         """Run `number`, which was asked for."""
@@ -43,7 +52,7 @@ class Weights:
 
 def weigh(k: ag.TileBuilder, tile: ag.Tile, weights: Sequence[Weights]) -> None:
     """tile = tile w + b, or tile w."""
-    if weights[0].walk.shape.keeps_weights:
+    if weights[0].kept:
         _apply(k, tile, [one.ready for one in weights])
         return
     parts = parts_of(tile)

@@ -84,9 +84,6 @@ SOFTMAX = ag.Family(
     rules=(*stride_rules(TENSORS),
            ag.Rule("access must be wide where dtype or out is f32, or passes is 2", ("access", "dtype", "out", "passes"),
                    lambda p: p["access"] == "wide" or "f32" not in (p["dtype"], p["out"]) and p["passes"] == 1),
-           ag.Rule("columns must be at most 32 for each of the lanes where dtype is f32 and backward is true",
-                   ("columns", "dtype", "backward", "lanes"),
-                   lambda p: p["dtype"] != "f32" or not p["backward"] or p["columns"] <= p["lanes"] * PER_LANE * MOST_FRAGMENTS // 2),
            ag.Rule("mask must be none where backward is true: y says what was masked", ("mask", "backward"),
                    lambda p: not p["backward"] or p["mask"] == "none")),
     aliases=lambda variant, build: (ag.Alias(("dy", "dx"), "their strides are equal") if build["backward"]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import asmgen as ag
-from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
+from asmgen.kernels.rows.budget import RowPlan, first_that_fits, plans, run_vgprs
+from asmgen.kernels.rows.rowshape import PER_LANE, ROW_LANES, RowShape, shape_of
 from asmgen.kernels.rows.rowsums import RowSums
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, row_tile
 from asmgen.kernels.softmax.exponentials import LOG2_E, NEAR, exponentials, inverse_of, logarithm_of
@@ -79,10 +80,11 @@ def _backward(k: ag.TileBuilder) -> None:
     walk = RowWalk(k, shape)
     inputs = {name: RowTensor(walk, name, p.dtype, single) for name in ("y", "dy")}
     dx = RowTensor(walk, "dx", p.dtype, single, one_before=True)
-    raw = {name: inputs[name].raw(name.upper()) for name in inputs}
-    wide = {name: row_tile(k, f"{name.upper()}32", "f32", shape) for name in inputs}
+    wide = {name: row_tile(k, name.upper(), "f32", shape) for name in inputs}
+    ahead = _loads_ahead(k.parameters, shape)
+    raw = {name: inputs[name].raw(f"{name.upper()}_RAW") for name in inputs} if ahead else wide
     Y, DY = wide.values()
-    D = DY if p.dtype == "f32" else row_tile(k, "D", p.dtype, shape)
+    D = DY if p.dtype == "f32" else ag.narrowed(DY, p.dtype)
     total = ag.row_vector(k, "total", Y, apart=True)
     sums = RowSums(walk)
 
@@ -92,8 +94,11 @@ def _backward(k: ag.TileBuilder) -> None:
         for tensor in inputs.values():
             tensor.go_on()
 
-    for name, tensor in inputs.items():
-        tensor.load(raw[name])
+    def ask() -> None:
+        for name, tensor in inputs.items():
+            tensor.load(raw[name])
+
+    ask()
     k.label("rows")
     for name, tensor in inputs.items():
         tensor.widen(wide[name], raw[name])
@@ -101,8 +106,8 @@ def _backward(k: ag.TileBuilder) -> None:
         sums.sum(total, DY, beside=advance)
     else:
         sums.sum_of_products(total, Y, DY, beside=advance)
-    for name, tensor in inputs.items():
-        tensor.load(raw[name])
+    if ahead:
+        ask()
     if p.log:
         ag.mul(k, Y, Y, LOG2_E)
         ag.exp2(k, Y, Y)
@@ -114,5 +119,18 @@ def _backward(k: ag.TileBuilder) -> None:
     if D is not DY:
         ag.convert(k, D, DY)
     dx.store(D)
+    if not ahead:
+        ask()
     sums.guard()
     walk.go_on("rows")
+
+
+def _loads_ahead(build: ag.Values, shape: RowShape) -> bool:
+    """Whether y and dy of the next rows have registers beside those in work. They are not needed where each element has one anyway."""
+    single = build["access"] == "element"
+
+    def need(plan: RowPlan) -> int:
+        """y and dy in float32, of which dx is made in place, and as memory has them."""
+        return 2 * shape.fragments * (PER_LANE + (run_vgprs(build["dtype"], single) if plan.ahead else 0))
+
+    return first_that_fits(plans(shape, in_place=single or build["dtype"] == "f32"), need).ahead

@@ -1,0 +1,55 @@
+"""The registers of row kernels: what the contract takes is built, and plans count what builds need."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from asmgen.isa.errors import AsmgenError
+from asmgen.kernels.norm.registers import plan_of as norm_plan
+from asmgen.kernels.norm_backward.registers import plan_of as backward_plan
+from asmgen.kernels.norm_backward.registers import sums_are_apart
+from asmgen.kernels.registry import family
+from asmgen.kernels.rows.budget import MOST, RowPlan, first_that_fits, plans
+from asmgen.kernels.rows.rowshape import ROW_LANES, RowShape
+
+EVERYTHING = {"norm": {"residual": True, "dropout": True, "bias": True, "save": "stats"},
+              "norm-backward": {"residual": True, "bias": True}, "softmax": {}}
+WIDEST: list[tuple[str, dict[str, Any]]] = [
+    *(("norm", {"columns": columns, **build}) for columns, build in product((32767, 20001, 16383, 500), (
+        {"dtype": "f32", "out": "fp8"}, {"dtype": "bf16", "out": "f32"}, {"dtype": "f16", "out": "bf16", "access": "element"}))),
+    *(("norm-backward", {"columns": columns, "dtype": dtype}) for columns in (32767, 28000, 20001, 16383, 2047, 500)
+      for dtype in ("bf16", "f32")),
+    *(("softmax", {"columns": columns, **build}) for columns in (32767, 16384) for build in (
+        {"dtype": "f32", "backward": True}, {"access": "element", "backward": True}, {"log": True, "mask": "causal", "dtype": "f32"})),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WIDEST)))
+def test_the_widest_rows_are_built(number: int) -> None:
+    name, build = WIDEST[number]
+    kernel = family(name).build(("gfx950", "gfx942")[number % 2], {**EVERYTHING[name], **build}, verify=False)
+    assert kernel.resources.vgprs <= MOST
+
+
+def test_plans_give_up_what_costs_least() -> None:
+    """Loads ahead last."""
+    shape = RowShape(2048, 64, ROW_LANES[64])
+    order = list(plans(shape, draws=True, in_place=True))
+    assert order[0] == RowPlan(True, True, True, 4) and order[-1] == RowPlan(False, False, False, 1)
+    assert [plan.ahead for plan in order] == sorted((plan.ahead for plan in order), reverse=True)
+    assert first_that_fits(order, lambda plan: 300 if plan.together > 1 else 0) == RowPlan(True, True, True, 1)
+    with pytest.raises(AsmgenError, match=r"wants 1024 VGPRs of a wave, which has 256; more lanes"):
+        first_that_fits(order, lambda plan: 1000)
+
+
+def test_registers_decide_what_stays_in_them() -> None:
+    build = {"columns": 4096, "lanes": 128, "dtype": "bf16", "access": "wide", "residual": True, "dropout": True, "bias": True}
+    assert norm_plan(build, RowShape(4096, 128, 2)) == RowPlan(True, True, True, 4)
+    element = norm_plan({**build, "columns": 32767, "access": "element"}, RowShape(32767, 512, 8))
+    assert element.ahead and not element.second_ahead and not element.keeps_weights
+    gradients = {"columns": 16384, "lanes": 512, "dtype": "bf16", "residual": True, "bias": True}
+    assert not sums_are_apart(gradients) and sums_are_apart({**gradients, "columns": 32768})
+    assert backward_plan(gradients).ahead and not backward_plan({**gradients, "dtype": "f32"}).ahead
