@@ -16,6 +16,7 @@ CANARY = -123.0
 TYPES: dict[str, tuple[Any, int, float]] = {"bf16": (ml_dtypes.bfloat16, 8, 2.0**-134), "f16": (np.float16, 11, 2.0**-25),
                                             "f32": (np.float32, 24, 2.0**-150)}
 """The numpy type, its significant bits, and half of its smallest subnormal number."""
+_LARGEST_EXPONENT = {"bf16": 127, "f16": 15, "f32": 127}
 UNIT = 2.0**-24
 """The relative error of an operation of float32, rounded to nearest."""
 FLUSHED = 2.0**-126
@@ -59,9 +60,7 @@ def result(name: str, expected: Array, error: Array, dtype: str, columns: int | 
     """The output `name` of rows, or a vector where no `columns` are given: `expected`, of which float32 is off by `error` at most, rounded
     to nearest in its type. From half a unit beyond the type's largest number on that is an infinity; so near that number that the error
     decides, both are right."""
-    kind, bits, _ = TYPES[dtype]
-    largest = float(ml_dtypes.finfo(kind).max)
-    beyond = largest + 2.0 ** (np.frexp(largest)[1] - bits - 1)
+    beyond = (2 - 2.0 ** -TYPES[dtype][1]) * 2.0 ** _LARGEST_EXPONENT[dtype]
     with np.errstate(invalid="ignore"):
         size, finite = np.abs(expected), np.isfinite(expected)
         overflows = finite & (size - error >= beyond)
