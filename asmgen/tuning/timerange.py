@@ -1,7 +1,7 @@
 """Between which times a prediction lies if the parameters of the timing table may have any values of their ranges.
 
 The launch is timed again with all parameters at the ends of their ranges that make kernels fastest, and with all at those that make them
-slowest. A trace with few rounds of the main loop serves for that: its time with the table itself is the prediction's within 0.02 %.
+slowest.
 """
 
 from __future__ import annotations
@@ -11,12 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from asmgen.isa.timing import Timing
-from asmgen.model.cycles import simulate
-from asmgen.model.estimate import estimate_run, summary_for
-from asmgen.model.farmemory import FarMemory, far_memory
-from asmgen.model.profile import profile, whole_load
-from asmgen.model.runsummary import RunSummary
-from asmgen.model.shortened import shortened
+from asmgen.tuning.again import LaunchAgain
 from asmgen.tuning.prediction import Prediction
 from asmgen.tuning.traced import Traced
 
@@ -62,20 +57,18 @@ class _Noted(dict[str, float]):
 
 
 class _MovedLaunch:
-    """A predicted launch that is timed again with other tables."""
+    """A predicted launch that is timed again with parameters at the ends of their ranges."""
 
     def __init__(self, traced: Traced, found: Prediction) -> None:
-        self.traced, self.found, self.timing = traced, found, found.profile.timing
-        self.program, self.usual = found.profile.program, found.estimate.seconds
-        self.short = shortened(self.program, list(traced.trace.waves()))
+        self.again, self.found, self.timing, self.usual = LaunchAgain(traced, found), found, found.profile.timing, found.estimate.seconds
         values = _Noted(self.timing.at_end(FAST).values)
         table = Timing(self.timing.gpu, values, self.timing.overridden)
         with _noting(values) as far_read:
-            far = self._far(table)
+            far = self.again.far(table)
         with _noting(values) as unit_read:
-            run = self._run(table, far, cold=True)
+            run = self.again.run(table, far, cold=True)
         with _noting(values) as launch_read:
-            seconds = self._seconds(run)
+            seconds = self.again.seconds_of(run)
         read = frozenset(self.timing.ranges().keys() & (far_read | unit_read | launch_read))
         self.alone = read - far_read - unit_read  # that nothing has to be timed again for
         self.names = {"all": read, "far memory": read & far_read}
@@ -87,8 +80,10 @@ class _MovedLaunch:
         if key not in self.known:
             table = self.timing.at_end(end, names)
             everything = key[0] == self.names["all"]
-            run = replace(self.found.run, timing=table) if self.alone >= key[0] else self._run(table, self._far(table), cold=everything)
-            self.known[key] = self._seconds(run)
+            run = replace(self.found.run, timing=table)
+            if not self.alone >= key[0]:
+                run = self.again.run(table, self.again.far(table), cold=everything)
+            self.known[key] = self.again.seconds_of(run)
         return self.known[key]
 
     def widest(self) -> str:
@@ -110,30 +105,6 @@ class _MovedLaunch:
             best, most = group[0], move(group)
         return best if most >= _STILL else ""
 
-    def _far(self, timing: Timing) -> FarMemory:
-        found, moved = self.found, self.found.estimate.traffic
-        if found.profile.level != "grid" or moved is None:
-            return far_memory(timing, found.profile.level)
-        loading = min(timing.clocks("compute_units"), self.traced.workgroups)
-        return far_memory(timing, "grid", moved.loads(loading), found.clock)
-
-    def _run(self, timing: Timing, far: FarMemory, cold: bool = False) -> RunSummary:
-        """With all rounds. That a last round with fewer workgroups is faster stays as it was; so does what an empty instruction cache
-        costs, unless it is to be timed too."""
-        found, whole, traced, usual = self.found, self.found.estimate, self.traced, self.found.run
-        run = profile(self.program, self.short.traces, timing, found.profile.level, far=far)
-        summary = summary_for(run, traced.workgroups, whole.resident, found.fitting, lambda: whole_load(run, self.short.traces),
-                              traced.steps)
-        longer = usual.cold
-        if cold and usual.cold:
-            started = simulate(self.program, self.short.traces, timing, found.profile.level, far=far, cold=True)
-            longer = max(0.0, float(started.cycles - run.cycles))
-        return replace(_lengthened(summary, self.short.rounds), last_round=usual.last_round, cold=longer, needed_flops=usual.needed_flops)
-
-    def _seconds(self, run: RunSummary) -> float:
-        found, whole, traced = self.found, self.found.estimate, self.traced
-        return estimate_run(run, traced.workgroups, whole.resident, whole.traffic, found.fitting, traced.steps).seconds
-
 
 @contextmanager
 def _noting(values: _Noted) -> Iterator[set[str]]:
@@ -142,15 +113,3 @@ def _noting(values: _Noted) -> Iterator[set[str]]:
     noted: set[str] = set()
     yield noted
     noted |= values.read
-
-
-def _lengthened(run: RunSummary, rounds: int) -> RunSummary:
-    """The run with so many rounds more."""
-    loop = run.main_loop
-    if loop is None or not rounds:
-        return run
-    cycles = run.cycles + rounds * loop.cycles
-    busy = (run.matrix_busy * run.cycles + loop.matrix_busy * loop.cycles * rounds) / cycles
-    return replace(run, cycles=cycles, matrix_busy=busy, flops=run.flops + rounds * loop.flops,
-                   main_loop=replace(loop, total=loop.total + rounds * loop.cycles),
-                   load=run.load.grown(loop.load, rounds) if run.load is not None else None)
