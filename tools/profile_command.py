@@ -187,7 +187,7 @@ def advised(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
     """The same with its range, with the origins of instructions and with advice."""
     found = report_traced(traced, chosen, level, workgroups, spans)
     where = origins(found.profile.program, traced.written)
-    return replace(found, origins=where, advice=tuple(advise(found, list(traced.trace.waves()), where)), range=time_range(traced, found))
+    return replace(found, origins=where, advice=tuple(advise(found, traced, where)), range=time_range(traced, found))
 
 
 def write_trace(profile: Profile, path: Path) -> None:

@@ -14,11 +14,17 @@ from asmgen.model.estimate import Estimate
 from asmgen.model.profile import LoopProfile, Profile
 from asmgen.model.runsummary import RunSummary
 from asmgen.model.shortened import shortened
+from asmgen.tuning.again import LaunchAgain
 from asmgen.tuning.origins import Origin
 from asmgen.tuning.prediction import Prediction
+from asmgen.tuning.traced import Traced
 
 _TRIED = 3  # changes of the loop
 _LEAST_GAIN = 0.01
+_RATE_OF = {"l2": "l2_read", "llc": "llc_read", "hbm": "hbm_read"}
+"""The parameter that is the rate of a level of memory."""
+_AT_ONCE = 1e6  # times that rate
+_ALL = 0.95  # of the bytes that a launch moves
 MOST = 3
 """Sentences of a report."""
 
@@ -38,23 +44,33 @@ class Advice:
                 **({"line": self.origin.line, "operation": self.origin.operation or None} if self.origin is not None else {})}
 
 
-def advise(found: Prediction, traces: Sequence[WaveTrace], where: Sequence[Origin] = ()) -> list[Advice]:
-    """The changes that gain most, the best first. `traces` are those of what was timed, `where` its instructions' origins."""
-    advice = [*_of_the_launch(found.run, found.estimate, found.with_run), *_of_the_loop(found, traces, where)]
+def advise(found: Prediction, traced: Traced, where: Sequence[Origin] = ()) -> list[Advice]:
+    """The changes that gain most, the best first. `traced` is what was timed, `where` has its instructions' origins."""
+    advice = [*_of_the_loads(found, traced), *_of_the_launch(found.run, found.estimate, found.with_run),
+              *_of_the_loop(found, list(traced.trace.waves()), where)]
     return sorted((one for one in advice if one.gain >= _LEAST_GAIN * found.estimate.seconds), key=lambda one: -one.gain)[:MOST]
+
+
+def _of_the_loads(found: Prediction, traced: Traced) -> list[Advice]:
+    """What a level of memory takes that limits the launch: all that it would gain if that gave its bytes at once."""
+    whole, table = found.estimate, found.run.timing
+    level = whole.limit
+    if level not in _RATE_OF or level not in whole.parts:
+        return []
+    rate = "grid_load" if level == "l2" and found.profile.level == "grid" else _RATE_OF[level]
+    rest = LaunchAgain(traced, found).seconds(table.found(rate, table[rate] * _AT_ONCE))
+    moved = whole.traffic
+    once = level == "hbm" and moved is not None and found.needed >= _ALL * (moved.hbm + moved.stored)
+    how = "each byte goes once, so that only smaller types, or work done beside it, move fewer" if once else \
+        "load fewer bytes of it, by larger tiles or an order of tiles that finds more in caches (asmgen grid --search)"
+    needs = f"{level} gives the launch's bytes in {whole.parts[level] * 1e6:.1f} us, and without that all takes {rest * 1e6:.1f} us"
+    return [Advice(f"{needs}: {how}", whole.seconds - rest)]
 
 
 def _of_the_launch(run: RunSummary, whole: Estimate, again: Callable[[RunSummary], Estimate]) -> list[Advice]:
     units = run.timing.clocks("compute_units")
     full = whole.workgroups / (whole.rounds * whole.together * units)
     found = []
-    bound = max((name for name in whole.parts if name not in ("launch", "compute units")), key=lambda name: whole.parts[name], default="")
-    if whole.limit == bound:
-        rest = max(seconds for name, seconds in whole.parts.items() if name not in (bound, "launch"))
-        found.append(Advice(f"{bound} gives the launch's bytes in {whole.parts[bound] * 1e6:.1f} us, all else needs {rest * 1e6:.1f} us: "
-                            "load fewer bytes of it, by larger tiles or an order of tiles that finds more in caches (asmgen grid --search)",
-                            whole.parts[bound] - rest))
-        return found
     time = whole.parts["compute units"]
     if full < 1:
         last = whole.workgroups - (whole.rounds - 1) * whole.together * units

@@ -25,6 +25,10 @@ class LaunchAgain:
         self.program = found.profile.program
         self.short = shortened(self.program, list(traced.trace.waves()))
 
+    def seconds(self, table: Timing) -> float:
+        """Of the launch with this table. What an empty instruction cache costs stays as it was."""
+        return self.seconds_of(self.run(table, self.far(table)))
+
     def far(self, timing: Timing) -> FarMemory:
         """Where its data is with this table."""
         found, moved = self.found, self.found.estimate.traffic

@@ -91,6 +91,18 @@ def test_launches_gain_by_full_rounds_and_short_ends() -> None:
     assert last.advice[0].gain == pytest.approx(last.estimate.parts["compute units"] * (1 - 264 / 512))
 
 
+def test_a_level_that_limits_gains_what_is_left_without_its_limit() -> None:
+    """With a rate a hundred times as high the launch takes what the sentence says."""
+    body = (LOAD + "v_add_u32 v1, 0x1000, v1\n") * 4 + "s_waitcnt vmcnt(0)\n"
+    _, trace = traced(ARGUMENTS + loop(body, 12), buffers=[np.zeros(1 << 16, np.uint32)])
+    launched = Traced("k", trace, 2560)
+    found, fast = (advised(launched, timing("MI355X", {"hbm_read": rate}), "hbm", 1) for rate in (0.1, 10))
+    (best, *_) = found.advice
+    assert found.estimate.limit == "hbm" and best.text.startswith("hbm gives the launch's bytes in ") and "each byte goes once" in best.text
+    assert found.estimate.seconds - best.gain == pytest.approx(fast.estimate.seconds, rel=0.05)
+    assert not any("gives the launch's bytes" in one.text for one in report(loop(MFMA.format(0, 15) * 4, 20)).advice)
+
+
 def test_fewer_rounds_of_a_trace() -> None:
     """The second and later rounds are alike, so that the loop takes the same clk."""
     code, trace = traced("v_lshlrev_b32 v1, 4, v0\n" + loop("ds_read_b128 v[4:7], v1\ns_waitcnt lgkmcnt(0)\ns_barrier\n", 12), lds=16384)
