@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import BLOCK, BLOCKS, SHUFFLED_ROWS, least_scale_stride, row_bytes
+from asmgen.kernels.quantize.formats import BLOCKS, least_scale_stride, row_bytes
+from asmgen.kernels.rows.blockscales import BLOCK, SHUFFLED_ROWS
 from asmgen.kernels.rows.reference import Array
 
 _FORMATS: dict[str, tuple[Any, int, int, float]] = {

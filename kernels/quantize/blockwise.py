@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.quantize.blockscales import BlockScales
-from asmgen.kernels.quantize.formats import BLOCK, BLOCKS, row_bytes
+from asmgen.kernels.quantize.formats import BLOCKS, row_bytes
+from asmgen.kernels.rows.blockscales import BLOCK, BlockScales
 from asmgen.kernels.rows.rowshape import PER_LANE, shape_of
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk
 from asmgen.kernels.rows.weights import Weights, weigh
@@ -29,7 +29,7 @@ def by_blocks(k: ag.TileBuilder) -> None:
     smooth = [Weights(walk, "smooth_scale", source, R)] if p.smooth else []
     D = k.tile("D", 1, wide, ag.with_dtype(lanes, to))
     E = k.tile("E", 1, wide // BLOCK, ag.exponent_fragment(R.fragment))
-    scales = BlockScales(walk, run, wide)
+    scales = BlockScales(walk, run, wide, p.layout)
 
     x.load(X)
     k.label("rows")

@@ -6,17 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import (
-    BLOCK,
-    BLOCKS,
-    BYTES,
-    GROUP,
-    SOURCES,
-    group_of,
-    is_blocks,
-    least_scale_stride,
-    row_bytes,
-)
+from asmgen.kernels.quantize.formats import BLOCKS, BYTES, GROUP, SOURCES, group_of, is_blocks, least_scale_stride, row_bytes
+from asmgen.kernels.rows.blockscales import BLOCK
 from asmgen.kernels.rows.contract import ROW_GRID, row_parameters, row_stride
 from asmgen.kernels.rows.eightbits import ENCODINGS
 from asmgen.kernels.rows.rowshape import with_lanes

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asmgen as ag
+from asmgen.kernels.rows.blockscales import BLOCK, least_scales
 
 BYTES = {"fp8": "fp8", "bf8": "bf8", "int8": "i8"}
 """Types with float32 scales, by the name that tiles have for them."""
 BLOCKS = {"mxfp4": "fp4", "mxfp6": "fp6", "mxbf6": "bf6", "mxfp8": "fp8", "mxbf8": "bf8"}
 """Types of MX blocks."""
-BLOCK, GROUP = 32, 128
-"""Columns that share a scale."""
-PAD, SHUFFLED_ROWS = 8, 32
-"""Columns and rows of scales that lie together where they are shuffled (docs/facts/blockscales.md section 2)."""
+GROUP = 128
+"""Columns that share a float32 scale."""
 SOURCES = ("bf16", "f16", "f32")
 
 
@@ -39,7 +38,4 @@ def row_bytes(p: ag.Values) -> int:
 def least_scale_stride(p: ag.Values) -> int:
     """Scales from a row to the next without gaps."""
     columns: int = p["columns"]
-    if not is_blocks(p):
-        return -(-columns // GROUP)
-    scales = -(-columns // BLOCK)
-    return scales if p["layout"] == "plain" else -(-scales // PAD) * PAD
+    return least_scales(columns, p["layout"]) if is_blocks(p) else -(-columns // GROUP)

@@ -6,8 +6,9 @@ import importlib
 import math
 from typing import Any
 
-from asmgen.kernels.quantize.formats import BLOCK, BLOCKS, GROUP, SHUFFLED_ROWS, group_of, is_blocks, least_scale_stride, row_bytes
+from asmgen.kernels.quantize.formats import BLOCKS, GROUP, group_of, is_blocks, least_scale_stride, row_bytes
 from asmgen.kernels.rowlaunch import empty, launch, rows_of, vector
+from asmgen.kernels.rows.blockscales import BLOCK, SHUFFLED_ROWS
 from asmgen.kernels.tensors import TensorError, gpu_of, located
 
 _DWORD = 4

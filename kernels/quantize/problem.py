@@ -9,7 +9,8 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.quantize.blockproblem import block_outputs
-from asmgen.kernels.quantize.formats import BLOCK, GROUP, SHUFFLED_ROWS, group_of, is_blocks
+from asmgen.kernels.quantize.formats import GROUP, group_of, is_blocks
+from asmgen.kernels.rows.blockscales import BLOCK, SHUFFLED_ROWS
 from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
 from asmgen.kernels.rows.reference import FLUSHED, Array, rows_of
 

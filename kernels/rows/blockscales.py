@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import BLOCK, PAD, SHUFFLED_ROWS, least_scale_stride
 from asmgen.kernels.rows.rowtensors import RowWalk
 
+BLOCK = 32
+"""Columns that share a scale."""
+PAD, SHUFFLED_ROWS = 8, 32
+"""Columns and rows of scales that lie together where they are shuffled (docs/facts/blockscales.md section 2)."""
 _FAR = 0x80000000
 """An offset beyond a row's scales."""
 _AROUND = 61
@@ -16,10 +19,10 @@ bytes up to 61."""
 class BlockScales:
     """The scales of the walk's rows. A wave has one row at most: `run` neighbours a lane, `wide` columns."""
 
-    def __init__(self, walk: RowWalk, run: int, wide: int) -> None:
+    def __init__(self, walk: RowWalk, run: int, wide: int, layout: str) -> None:
         k = walk.k
-        self.k, self.walk, self.shuffled = k, walk, k.p.layout == "shuffled"
-        self.count = least_scale_stride(k.parameters)
+        self.k, self.walk, self.shuffled = k, walk, layout == "shuffled"
+        self.count = least_scales(walk.shape.columns, layout)
         self.apart = run * ag.LANES // BLOCK  # blocks from a fragment to the next
         self.descriptor = k.registers.sgprs(4, "scales_row", align=4, note="descriptor")
         self.pointer = k.argument("scale")
@@ -65,3 +68,9 @@ class BlockScales:
             step = number * self.apart
             k.buffer_store_byte(exponents.base(0, number), self.at, self.descriptor, 0, offen=True,
                                 offset=step // PAD * 256 if self.shuffled else step)
+
+
+def least_scales(columns: int, layout: str) -> int:
+    """Scales from a row of so many columns to the next without gaps."""
+    scales = -(-columns // BLOCK)
+    return scales if layout == "plain" else -(-scales // PAD) * PAD
