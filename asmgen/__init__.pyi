@@ -96,6 +96,7 @@ from asmgen.author.ops.movement import prepare_fill as prepare_fill
 from asmgen.author.ops.movement import read as read
 from asmgen.author.ops.movement import write as write
 from asmgen.author.ops.packedpairs import joined as joined
+from asmgen.author.ops.quantise import Shortcuts as Shortcuts
 from asmgen.author.ops.quantise import exponent_fragment as exponent_fragment
 from asmgen.author.ops.quantise import pack_scales as pack_scales
 from asmgen.author.ops.quantise import quantise as quantise

@@ -1,8 +1,8 @@
-"""A of gemm-mx as kernels quantise it, for blocks whose largest magnitude is each of the 65,536 patterns of bf16 or f16:
-`python -m tests.quantised_patterns [RULE ...]`.
+"""What quantize and gemm-mx make of blocks whose largest magnitude is each of the 65,536 patterns of bf16 or f16:
+`python -m tests.quantised_patterns [quantize|gemm-mx] [RULE ...]`.
 
-B has a one in each row, so D is A as the matrix cores see it. References are typed from docs/facts/blockscales.md section 1, with
-numbers and powers of two, not with bits.
+Of quantize all bytes and scales are compared. In gemm-mx B has a one in each row, so D is A as the matrix cores see it. References are
+typed from docs/facts/blockscales.md section 1, with numbers and powers of two, not with bits.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import launch
 
-LIBRARY = family("gemm-mx")
+LIBRARY, QUANTIZE = family("gemm-mx"), family("quantize")
 BLOCK, COLUMNS = 32, 128
 KINDS = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
 MAGNITUDES = {"fp4": np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6]),
               "fp8": np.unique(np.abs(np.arange(256).astype(np.uint8).view(ml_dtypes.float8_e4m3fn).astype(float)))[:-1]}
 """OCP Microscaling Formats (MX) 1.0: e2m1; e4m3, whose NaN is the last."""
-TOP = {"fp4": (2.0, 1), "fp8": (8.0, 3)}
+MAGNITUDES |= {"fp6": np.concatenate([np.arange(8) / 8, np.outer([1, 2, 4], 1 + np.arange(8) / 8).ravel()]),
+               "bf6": np.concatenate([np.arange(4) / 16, np.outer(2.0 ** np.arange(-2, 5), 1 + np.arange(4) / 4).ravel()]),
+               "bf8": np.concatenate([np.arange(4) * 2.0**-16, np.outer(2.0 ** np.arange(-14, 16), 1 + np.arange(4) / 4).ravel()])}
+"""e2m3, e3m2, and the finite numbers of e5m2, by code."""
+TOP = {"fp4": (2.0, 1), "fp8": (8.0, 3), "fp6": (2.0, 3), "bf6": (4.0, 2), "bf8": (15.0, 2)}
 """The exponent of the largest value, and bits of the mantissa."""
+BITS = {"fp4": 4, "fp6": 6, "bf6": 6, "fp8": 8, "bf8": 8}
 
 
 def blocks(kind: str, patterns: np.ndarray[Any, Any], random: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -118,16 +123,46 @@ def wrong(build: dict[str, Any], patterns: np.ndarray[Any, Any], seed: int = 0) 
             yield f"{pattern:#06x}: element {at}, {float(block[at])!r}, became {values[at]!r}, not {wanted[at]!r}"
 
 
-def main(rules: list[str]) -> int:
+def wrong_bytes(build: dict[str, Any], patterns: Array, seed: int = 0) -> Iterator[str]:
+    """What differs in quantize's bytes and scales, block by block; of a block whose scale is NaN the elements may be any."""
+    a, dtype = blocks(build["from"], patterns, np.random.default_rng(seed)), build["to"].removeprefix("mx")
+    rows = len(patterns) * BLOCK // build["columns"]
+    parameters = QUANTIZE.contract("gfx950", build).resolve_run({**build, "rows": rows})
+    one = build_kernel(QUANTIZE, "gfx950", dict(build))
+    problem = QUANTIZE.problem(parameters, 1)
+    problem.arguments["x"][:] = a.reshape(rows, -1)
+    with EmulatedDevice("gfx950", None, {one.kernel.resources.name: one.kernel.program}) as device:
+        found = launch(device, one, problem, parameters)
+    bits = np.unpackbits(found["d"].reshape(len(patterns), -1), axis=1, bitorder="little")
+    codes = (bits.reshape(len(patterns), BLOCK, BITS[dtype]) << np.arange(BITS[dtype], dtype=np.uint8)).sum(2)
+    half = 1 << BITS[dtype] - 1
+    values = a.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        scales = bytes_of(np.abs(values).max(1), dtype, build["rounding"])
+    usable = np.where((scales == 255)[:, None] | ~np.isfinite(values), 0.0, values)
+    want = nearest(usable / 2.0 ** (scales[:, None] - 127.0), dtype)
+    number = np.searchsorted(MAGNITUDES[dtype], np.abs(want)) + half * np.signbit(want)
+    differs = (codes != number) & (scales != 255)[:, None]
+    given = found["scale"].reshape(-1)
+    for at in np.flatnonzero(differs.any(1) | (given != scales)):
+        yield f"{patterns[at]:#06x}: scale {given[at]}, not {scales[at]}; elements {np.flatnonzero(differs[at]).tolist()}"
+
+
+def main(arguments: list[str]) -> int:
     """All patterns by these rules; the number of builds with a difference."""
+    named = [one for one in arguments if one in ("gemm-mx", "quantize")] or ["quantize", "gemm-mx"]
     failures = 0
-    for rule in rules or ["even", "floor", "up"]:
+    for rule in [one for one in arguments if one not in named] or ["even", "floor", "up"]:
         for kind in KINDS:
-            for to in MAGNITUDES:
-                build = {"tile": "32x128x256", "a_dtype": kind, "quantise_to": to, "rounding": rule, "b_dtype": to, "out": "f32"}
-                lines = list(wrong(build, np.arange(1 << 16)))
+            builds: list[tuple[str, dict[str, Any]]] = [
+                (to, {"from": kind, "to": f"mx{to}", "rounding": rule, "columns": 2048}) for to in MAGNITUDES if "quantize" in named]
+            builds += [(to, {"tile": "32x128x256", "a_dtype": kind, "quantise_to": to, "rounding": rule, "b_dtype": to, "out": "f32"})
+                       for to in ("fp4", "fp8") if "gemm-mx" in named]
+            for to, build in builds:
+                lines = list((wrong if "tile" in build else wrong_bytes)(build, np.arange(1 << 16)))
                 failures += bool(lines)
-                print(f"{kind} to {to}, {rule}: {len(lines)} of 65536 blocks differ", *lines[:4], sep="\n  ", flush=True)
+                print(f"{'gemm-mx' if 'tile' in build else 'quantize'} {kind} to {to}, {rule}: {len(lines)} of 65536 blocks differ",
+                      *lines[:4], sep="\n  ", flush=True)
     return failures
 
 

@@ -11,13 +11,17 @@ from asmgen.kernels.rows.weights import Weights, weigh
 
 _WHOLE = 6
 """Bits of elements whose conversion takes the 32 of a block from one lane."""
+_MODE, _KEEPS_BELOW_LARGEST, _KEEPS_SUBNORMALS = 1, 1, 3
+"""The register of modes; its FP16_OVFL: conversions to 8-bit floats give the largest number, not NaN or infinity; of float32: a share of a
+tiny magnitude is a number, not 0."""
 
 
 def by_blocks(k: ag.TileBuilder) -> None:
-    """Load, scales and elements, store. Four lanes share a block, or one has it for itself."""
+    """Load, scales and elements, store. A lane has whole blocks, or, of a row that would leave most lanes of a wave without any, four
+    lanes share one."""
     p, to, source = k.p, BLOCKS[k.p.to], str(k.parameters["from"])
     shape = shape_of(k.variant, p.columns)
-    run = BLOCK if ag.element_bits(to) == _WHOLE else PER_LANE
+    run = BLOCK if ag.element_bits(to) == _WHOLE or 2 * p.columns > BLOCK * ag.LANES else PER_LANE
     wide = -(-p.columns // (run * shape.lanes)) * run * ag.LANES
     lanes = k.lanes(source, run, ag.LANES)
 
@@ -30,6 +34,10 @@ def by_blocks(k: ag.TileBuilder) -> None:
     D = k.tile("D", 1, wide, ag.with_dtype(lanes, to))
     E = k.tile("E", 1, wide // BLOCK, ag.exponent_fragment(R.fragment))
     scales = BlockScales(walk, run, wide, p.layout)
+    k.s_setreg_imm32_b32(ag.HwReg(_MODE, 4, 2), _KEEPS_SUBNORMALS)
+    if ag.element_bits(to) == 8:
+        k.s_setreg_imm32_b32(ag.HwReg(_MODE, 23, 1), _KEEPS_BELOW_LARGEST)
+    ag.fill_with(k, D, 0)  # which the parts of its registers are written into
 
     x.load(X)
     k.label("rows")
@@ -40,7 +48,7 @@ def by_blocks(k: ag.TileBuilder) -> None:
     d.go_on()
     walk.look_ahead()
     x.go_on()
-    ag.quantise(k, D, E, R, rounding=p.rounding)
+    ag.quantise(k, D, E, R, rounding=p.rounding, shortcuts=ag.Shortcuts(branch=True, saturating=True, begun=True))
     x.load(X)
     d.store(ag.as_bytes(D) if ag.element_bits(to) < 8 else ag.Tile(D.name, 1, wide, ag.with_dtype(D.fragment, "i8"), D.registers))
     scales.store(E)

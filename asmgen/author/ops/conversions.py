@@ -375,6 +375,15 @@ def _packed(k: TileBuilder, op: str, out: Sequence[Reg], words: Sequence[Reg], m
                 k.emit(op, held, word, scale, op_sel=_part(part, many, 2))
 
 
+def pack_begun(k: TileBuilder, source: str, dtype: str, out: Sequence[Reg], words: Sequence[Reg], scale: Reg | float) -> None:
+    """Registers of bf16 or f16 to fp4, fp8 or bf8 (gfx950), into others all of whose bits have been written before. Part by part over all
+    of them, as one that is written in parts twice in a row waits."""
+    many = 32 // element_bits(dtype) // 2
+    for part in range(many):
+        for target, word in zip(out, words[part::many], strict=True):
+            k.emit(f"v_cvt_scalef32_pk_{dtype}_{source}", target, word, scale, op_sel=_part(part, many, 2))
+
+
 def _unpacked(k: TileBuilder, op: str, out: Sequence[Reg], words: Sequence[Reg], many: int, scale: Reg | float) -> None:
     for number, word in enumerate(words):
         for part in range(many):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import emit_address
 from asmgen.author.ops.constants import constant, word_of
-from asmgen.author.ops.conversions import Expansion, expansion
+from asmgen.author.ops.conversions import Expansion, expansion, pack_begun
 from asmgen.author.ops.reductions import over_lanes
 from asmgen.author.ops.scales import Scales
 from asmgen.author.step.iterations import StepIndex, operation
@@ -31,16 +31,17 @@ from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_mfma import SCALE_BLOCK, element_bits, operand_layout
 from asmgen.isa.placement import Packing
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Reg, vcc
 
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
+    from asmgen.isa.numbers.numberformat import Format
 
 RULES = ("even", "floor", "up")
 _SOURCES = ("f32", "bf16", "f16")
 _TARGETS = ("fp4", "fp6", "bf6", "fp8", "bf8")
-_MANTISSA, _BIAS, _INFINITY, _NAN_BYTE = 23, 127, 0x7F800000, 255
-"""Of f32: bits of the mantissa, the exponent of 1, infinity; of e8m0: NaN."""
+_MANTISSA, _BIAS, _INFINITY, _NAN_BYTE, _F16_INFINITY = 23, 127, 0x7F800000, 255, 0x7C00
+"""Of f32: bits of the mantissa, the exponent of 1, infinity; of e8m0: NaN; of f16: infinity."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,22 @@ def exponent_fragment(fragment: Fragment) -> Fragment:
                     Packing(8).registers(len(blocks.coordinates)))
 
 
-def quantise(k: TileBuilder, out: Tile, exponents: Tile, tile: Tile, rounding: str = "even", at: StepIndex | None = None) -> None:
+@dataclass(frozen=True)
+class Shortcuts:
+    """What the code around a quantisation allows it, where a pipeline's step does not: `branch`, that blocks of bf16 with a magnitude of
+    2^121 or more, and of f16 with an infinity or NaN, go a way of their own; `saturating`, that MODE.FP16_OVFL is set; `begun`, that all
+    bits of `out` have been written before, so that parts of its registers may be."""
+
+    branch: bool = False
+    saturating: bool = False
+    begun: bool = False
+
+
+_NO_SHORTCUTS = Shortcuts()
+
+
+def quantise(k: TileBuilder, out: Tile, exponents: Tile, tile: Tile, rounding: str = "even", at: StepIndex | None = None,
+             shortcuts: Shortcuts = _NO_SHORTCUTS) -> None:
     """`out` and its blocks' `exponents` from a tile of f32, bf16 or f16 in the same places. Raises TileError for other types, rules,
     shapes or layouts, and on gfx942, which has no scaled conversions."""
     if k.arch != "gfx950" or tile.dtype not in _SOURCES or out.dtype not in _TARGETS or rounding not in RULES:
@@ -106,33 +122,84 @@ def quantise(k: TileBuilder, out: Tile, exponents: Tile, tile: Tile, rounding: s
     with operation(k, f"quantise {tile.name} to {out.name}", [out.index, exponents.index, tile.index], reads=tile.registers.mask,
                    writes=out.registers.mask | exponents.registers.mask, at=at):
         for position in tile.positions():
-            _fragment(k, blocks, out.base(*position), exponents.base(*position), tile.base(*position), (out.dtype, tile.dtype), rounding)
+            _fragment(k, blocks, out.base(*position), exponents.base(*position), tile.base(*position), (out.dtype, tile.dtype), rounding,
+                      shortcuts)
 
 
-def _fragment(k: TileBuilder, blocks: Blocks, out: Reg, exponents: Reg, source: Reg, types: tuple[str, str], rounding: str) -> None:
+def _fragment(k: TileBuilder, blocks: Blocks, out: Reg, exponents: Reg, source: Reg, types: tuple[str, str], rounding: str,
+              shortcuts: Shortcuts) -> None:
     count = len(blocks.coordinates)
     (to, of), inside = types, 32 // element_bits(types[1])
-    with k.scratch("largest", count) as largest, k.scratch("exponent", count) as bytes_:
+    with k.scratch("largest", count) as largest, ExitStack() as stack:
         held = [largest[number] for number in range(count)]
+        taken = exponents if count == 1 else stack.enter_context(k.scratch("exponent", count))
+        bytes_ = [taken[number] for number in range(count)]
+        branch = shortcuts.branch and of != "f32"
         parts = [[source[number] for number in range(source.count) if blocks.numbers[number * inside] == block] for block in range(count)]
         for target, registers in zip(held, parts, strict=True):
-            _largest(k, of, target, registers)
+            if branch:
+                _largest_apart(k, of, target, registers, _of_nan_byte(k, to, rounding))
+            else:
+                _largest(k, of, target, registers)
         over_lanes(k, "v_max_u32", held, blocks.shared_lanes)
         for number, target in enumerate(held):
-            _exponent(k, bytes_[number], target, to, rounding)
+            _exponent(k, bytes_[number], target, to, rounding, finite=branch)
         first = 0
         for number, (scale, registers) in enumerate(zip(held, parts, strict=True)):
             if number:
                 k.v_lshl_or_b32(exponents, bytes_[number], 8 * number, exponents)
-            else:
+            elif count > 1:
                 k.v_mov_b32(exponents, bytes_[0])
             k.v_lshlrev_b32(scale, _MANTISSA, bytes_[number])
             targets = [out[first + one] for one in range(len(registers) * inside * element_bits(to) // 32)]
             first += len(targets)
-            if to in ("fp8", "bf8") and rounding != "up":
+            if to in ("fp8", "bf8") and rounding != "up" and not shortcuts.saturating:
                 _clipped(k, types, scale, bytes_[number], targets, registers)
             else:
-                _expansion(k, of, to, scale)(targets, registers)
+                if shortcuts.begun and of != "f32" and element_bits(to) != 6:
+                    pack_begun(k, of, to, targets, registers, scale)
+                else:
+                    _expansion(k, of, to, scale)(targets, registers)
+
+
+def _of_nan_byte(k: TileBuilder, dtype: str, rounding: str) -> int:
+    """The bits of a largest magnitude from which `_exponent` makes the byte of NaN."""
+    return _INFINITY if rounding == "up" else _NAN_BYTE + _format(k, dtype).emax << _MANTISSA
+
+
+def _format(k: TileBuilder, dtype: str) -> Format:
+    """Loaded here: builds that quantise nothing need no numbers."""
+    from asmgen.isa.numbers.numberformat import hardware_format
+
+    return hardware_format(dtype, architecture(k.arch))
+
+
+def _largest_apart(k: TileBuilder, dtype: str, target: Reg, registers: Sequence[Reg], nan: int) -> None:
+    """The bits, as f32, of the largest magnitude, those of `nan` where it is infinite or NaN. The halves of registers are compared as f16,
+    whose order is that of bf16 below the bits of f16's infinity; lanes with such bits go on in a block of code that others branch over."""
+    with k.scratch("least") as least:
+        for op, chain in (("v_pk_maximum3_f16", target), ("v_pk_minimum3_f16", least)):
+            left = list(registers)
+            k.emit(op, chain, left.pop(0), left.pop(0), left.pop(0))
+            while left:
+                one = left.pop(0)
+                k.emit(op, chain, chain, one, left.pop(0) if left else one)
+        k.v_pk_maximum3_f16(target, target, least, least, neg_lo=(0, 1, 1), neg_hi=(0, 1, 1))
+        k.v_pk_maximum3_f16(target, target, target, target, op_sel=(0, 1, 1), op_sel_hi=(1, 0, 0))
+    common = k.fresh("magnitudes_known")
+    k.v_cmp_le_u16(vcc, _F16_INFINITY, target)
+    if dtype == "f16":
+        k.v_cvt_f32_f16(target, target)
+    else:
+        k.v_lshlrev_b32(target, 16, target)
+    k.s_cbranch_vccz(common)
+    if dtype == "bf16":
+        _largest(k, dtype, target, registers)
+        k.v_cmp_le_u32(vcc, _INFINITY, target)
+    with k.scratch("of_nan") as held:
+        k.v_mov_b32(held, nan)
+        k.v_cndmask_b32(target, target, held, vcc)
+    k.label(common)
 
 
 def _largest(k: TileBuilder, dtype: str, target: Reg, registers: Sequence[Reg]) -> None:
@@ -165,35 +232,38 @@ def _largest(k: TileBuilder, dtype: str, target: Reg, registers: Sequence[Reg]) 
                 k.v_cvt_f32_f16(target, target)
 
 
-def _exponent(k: TileBuilder, out: Reg, largest: Reg, dtype: str, rounding: str) -> None:
-    """The e8m0 byte of a block whose largest magnitude has those bits."""
-    from asmgen.isa.formats import hardware_format
+def _exponent(k: TileBuilder, out: Reg, largest: Reg, dtype: str, rounding: str, finite: bool) -> None:
+    """The e8m0 byte of a block whose largest magnitude has those bits; `finite` where bits of infinity and NaN were replaced."""
+    with ExitStack() as stack:
+        if not finite:
+            no_number, nan = stack.enter_context(k.scratch("no_number", 2, "s")), stack.enter_context(k.scratch("nan_byte"))
+            k.v_mov_b32(nan, _NAN_BYTE)  # v_cndmask reads a mask, so it takes no literal
+            k.v_cmp_le_u32(no_number, stack.enter_context(constant(k, "infinity", _INFINITY)), largest)
+        _finite_exponent(k, out, largest, dtype, rounding)
+        if not finite:
+            k.v_cndmask_b32(out, out, nan, no_number)
 
-    fmt = hardware_format(dtype, architecture(k.arch))
-    with k.scratch("no_number", 2, "s") as no_number, k.scratch("nan_byte") as nan, constant(k, "infinity", _INFINITY) as infinity:
-        k.v_mov_b32(nan, _NAN_BYTE)  # v_cndmask reads a mask, so it takes no literal
-        k.v_cmp_le_u32(no_number, infinity, largest)
-        if rounding == "up":
-            k.v_mul_f32(out, 1.0 / fmt.max, largest)
-            k.v_add_u32(out, (1 << _MANTISSA) - 1, out)
-            k.v_lshrrev_b32(out, _MANTISSA, out)
-        else:
-            if rounding == "even":
-                k.v_add_u32(out, 1 << _MANTISSA - 1 - fmt.mantissa_bits, largest)
-            k.v_lshrrev_b32(out, _MANTISSA, out if rounding == "even" else largest)
-            k.v_sub_u32(out, out, fmt.emax, clamp=True)
-        k.v_cndmask_b32(out, out, nan, no_number)
+
+def _finite_exponent(k: TileBuilder, out: Reg, largest: Reg, dtype: str, rounding: str) -> None:
+    fmt = _format(k, dtype)
+    if rounding == "up":
+        k.v_mul_f32(out, 1.0 / fmt.max, largest)
+        k.v_add_u32(out, (1 << _MANTISSA) - 1, out)
+        k.v_lshrrev_b32(out, _MANTISSA, out)
+        return
+    if rounding == "even":
+        k.v_add_u32(out, 1 << _MANTISSA - 1 - fmt.mantissa_bits, largest)
+    k.v_lshrrev_b32(out, _MANTISSA, out if rounding == "even" else largest)
+    k.v_sub_u32(out, out, fmt.emax, clamp=True)
 
 
 def _clipped(k: TileBuilder, types: tuple[str, str], scale: Reg, exponent: Reg, out: Sequence[Reg], registers: Sequence[Reg]) -> None:
     """8-bit elements of a block that may exceed the largest value, which would become NaN or infinity unless MODE says otherwise: kept
     below it as f32."""
-    from asmgen.isa.formats import hardware_format
-
     (to, of), group = types, 4
     inside = 32 // element_bits(of)
     with k.scratch("bound") as bound, k.scratch("as_f32", group) as wide, \
-            constant(k, "largest_value", word_of(hardware_format(to, architecture(k.arch)).max)) as most:
+            constant(k, "largest_value", word_of(_format(k, to).max)) as most:
         k.v_add_u32(bound, -_BIAS, exponent)
         k.v_ldexp_f32(bound, most, bound)
         values = [wide[number] for number in range(group)]
