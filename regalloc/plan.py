@@ -21,6 +21,8 @@ from typing import overload
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, SGPR_COUNT, Reg
+from asmgen.regalloc.plantable import PlanRow as PlanRow
+from asmgen.regalloc.plantable import plan_rows
 from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, PlanResources, Pool, default_align
 from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, author_line, short_file
 from asmgen.regalloc.sets import RegisterSet, join
@@ -30,14 +32,6 @@ _SCALAR_FILE_SIZE = 128  # hardware numbers, with vcc, m0, exec and their like f
 
 # The special scalar registers and SCC exist in every kernel and are in no pool: using one needs no owner.
 _UNOWNED = Reg("scc", 0).mask | Reg("s", SGPR_COUNT, _SCALAR_FILE_SIZE - SGPR_COUNT).mask
-
-
-@dataclass(frozen=True)
-class PlanRow:
-    """One line of the printed plan; `why` says what a view is for and whose registers the range takes over."""
-
-    range: Range
-    why: str
 
 
 @dataclass(frozen=True)
@@ -71,6 +65,7 @@ class RegisterPlan:
         self._live: dict[str, tuple[int, ...]] = {}  # leases by name: a register set has one a range
         self._views: dict[int, list[int]] = {}  # the leases that look into a lease, in the order of their taking
         self._held = 0  # mask of everything that a live range holds
+        self._spare: dict[int, bool] = {}  # leases that end before others need them, in that order; whether when others find no place
         self.journal: list[Taking | int] | None = None  # if kept: what is taken from the pool, and the leases that end
 
     # ---- taking ----
@@ -117,14 +112,23 @@ class RegisterPlan:
             raise PlanError(f"{name!r} asks for {count} registers of file {file!r} in runs of {granule}; files are v, a and s, and the "
                             "count is a multiple of the run", where)
         self._check_name(name, where)
+        runs = self._runs(count // granule, file, granule)
+        while runs is None:
+            if not self._end_spare(file, name, where):
+                raise out_of_registers(Request(name, file, granule, default_align(file, granule)), self._pool, self._holders(), where)
+            runs = self._runs(count // granule, file, granule)
+        return self._hold_set(name, join(runs), "pool", note, where, lambda part: None)
+
+    def _runs(self, count: int, file: str, granule: int) -> list[Reg] | None:
+        """So many free runs, or None."""
         pool, runs = self._pool, []
-        for _ in range(count // granule):
+        for _ in range(count):
             index = pool.find(file, granule, default_align(file, granule))
             if index is None:
-                raise out_of_registers(Request(name, file, granule, default_align(file, granule)), pool, self._holders(), where)
+                return None
             runs.append(Reg(file, index, granule))
             pool = pool.take(runs[-1])
-        return self._hold_set(name, join(runs), "pool", note, where, lambda part: None)
+        return runs
 
     def vgprs(self, count: int, name: str, align: int | None = None, note: str = "") -> OwnedReg:
         """The lowest `count` free VGPRs from a multiple of `align` on (default: 1 for one register, else 2).
@@ -194,6 +198,26 @@ class RegisterPlan:
                 for found in self._find_live(reg, where):
                     self._end(found, where)
 
+    def spare(self, *held: Reg | RegisterSet, at_need: bool = False) -> None:
+        """These ranges end where the next pipeline begins, or `at_need`, the first ones first, where others find no place: whoever holds
+        them can make them again, or most likely needs them no more. A later read is refused as after any release."""
+        where = author_line()
+        for item in held:
+            for reg in item.parts if isinstance(item, RegisterSet) else (item,):
+                self._spare |= dict.fromkeys((found.lease for found in self._find_live(reg, where)), at_need)
+
+    def keep(self, *held: Reg) -> None:
+        """These ranges are needed: they are not spare any more."""
+        for reg in held:
+            over = self.owner(reg)
+            if over is not None:
+                self._spare.pop(over.lease, None)
+
+    def end_spare(self) -> None:
+        """End all that is spare."""
+        for lease in list(self._spare):
+            self._end(self._ranges[lease], author_line(), "spare where a pipeline begins")
+
     def scope(self, name: str) -> Scope:
         """`with plan.scope("epilogue"):` releases on exit whatever was taken, pinned or viewed within and still lives."""
         return Scope(self, name)
@@ -219,8 +243,11 @@ class RegisterPlan:
             raise self._stale(reg, where) if isinstance(reg, OwnedReg) else self._unowned(reg, where)
 
     def has(self, count: int, file: str) -> bool:
-        """Whether so many registers are free, side by side and aligned for operands."""
-        return self._pool.find(file, count, default_align(file, count)) is not None
+        """Whether so many registers are free or spare, side by side and aligned for operands."""
+        pool = self._pool
+        for reg in [self._ranges[lease].reg for lease, at_need in self._spare.items() if at_need]:
+            pool = pool.give(reg) if reg.file == file else pool
+        return pool.find(file, count, default_align(file, count)) is not None
 
     def owner(self, reg: Reg) -> Range | None:
         """The live range that the register belongs to: its own lease, else the newest that holds all of it, else its first register."""
@@ -271,14 +298,7 @@ class RegisterPlan:
 
     def table(self) -> list[PlanRow]:
         """One row a range, by file (v, a, s, scc) and number, then in the order of their taking."""
-        rows = []
-        before: dict[tuple[int, str], None] = {}  # (registers, name) of all that owned some, the last one last
-        for r in self._ranges:
-            rows.append(PlanRow(r, self._why(r, before)))
-            if r.owns:
-                before.pop((r.reg.mask, r.name), None)
-                before[r.reg.mask, r.name] = None
-        return sorted(rows, key=lambda row: ("vas".find(row.range.reg.file) % 4, row.range.reg.index, row.range.lease))
+        return plan_rows(self._ranges)
 
     # ---- inside ----
 
@@ -290,6 +310,8 @@ class RegisterPlan:
         align = default_align(file, count) if align is None else align
         self._check_align(name, align, where)
         index = self._pool.find(file, count, align)
+        while index is None and self._end_spare(file, name, where):
+            index = self._pool.find(file, count, align)
         if index is None:
             raise out_of_registers(Request(name, file, count, align), self._pool, self._holders(), where)
         if self.journal is not None:
@@ -353,7 +375,15 @@ class RegisterPlan:
             raise
         return RegisterSet(tuple(held))
 
+    def _end_spare(self, file: str, name: str, where: str) -> bool:
+        """End the first spare range of a file, for who wants registers; whether there was one."""
+        lease = next((lease for lease, at_need in self._spare.items() if at_need and self._ranges[lease].reg.file == file), None)
+        if lease is not None:
+            self._end(self._ranges[lease], where, f"the taking of {name!r}, for which no register was free")
+        return lease is not None
+
     def _end(self, over: Range, where: str, ended_by: str = "") -> None:
+        self._spare.pop(over.lease, None)
         for view in self._views.pop(over.lease, ()):
             # A view of two views goes with the first of them.
             if self._ranges[view].live:
@@ -446,24 +476,6 @@ class RegisterPlan:
         if former is None:
             return PlanError(f"no range of the plan holds {what}: pin it (plan.pin) or take it from the pool", where)
         return PlanError(f"no range of the plan holds {what}: {former.name!r} held it until its release {_at(former, where)}", where)
-
-    def _why(self, r: Range, before: dict[tuple[int, str], None]) -> str:
-        """Why a name shares registers; `before` are (registers, name) of those that owned some before, the last one last."""
-        parts = []
-        if r.parents:
-            parts.append(f"{r.kind} of " + " and ".join(repr(self._ranges[lease].name) for lease in r.parents))
-        else:
-            bits, names = r.reg.mask, []
-            for mask, name in reversed(before):
-                if not bits:
-                    break
-                # Only the last holder of each register is of interest.
-                if mask & bits and name != r.name:
-                    bits &= ~mask
-                    names.append(repr(name))
-            if names:
-                parts.append("after " + " and ".join(names))
-        return ": ".join([*parts, r.note] if r.note else parts)
 
 
 def _at(former: Range, where: str) -> str:

@@ -39,8 +39,8 @@ class ProductTiles:
 
 
 def attend(k: ag.TileBuilder, at: WorkgroupPart, steps: KeySteps, state: Softmax, of: ProductTiles, moves: tuple[Part, Part],
-           weighs: tuple[Part, Part], schedule: ag.Schedule, frees: tuple[str, ...], group: ag.Reg | None = None) -> None:
-    """All steps, and the epilogue. `frees` names tiles that only the loop needs."""
+           weighs: tuple[Part, Part], schedule: ag.Schedule, group: ag.Reg | None = None) -> None:
+    """All steps, and the epilogue."""
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
     def step(t: ag.StepIndex) -> None:
@@ -71,7 +71,7 @@ def attend(k: ag.TileBuilder, at: WorkgroupPart, steps: KeySteps, state: Softmax
 
     ag.zero(k, of.O)
     k.pipeline(step, at.steps, schedule, groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal,
-               then=ag.FollowingEpilogue(ends, frees))
+               then=ag.FollowingEpilogue(ends))
 
 
 def lower(tile: ag.Tile) -> ag.Tile:

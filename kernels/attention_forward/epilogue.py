@@ -17,14 +17,12 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
     `total` and `largest` have a value for each query, in all lanes that hold the query: the sum of P, and the score that P is relative to.
     That score is in units of S, or of log2 if the scale is folded into Q. A query with a total of 0 has O = 0 and LSE = -inf.
     """
-    k.registers.release(*(f"{tensor}_buffer" for tensor in "qkv"))
     factors = None
     if at.sink is not None:
         factors = ag.column_vector(k, "sink_factors", out)
         add_sink(k, at.sink, total, largest, factors, k.p.scale == "folded")
     if at.lse is not None:
         _store_lse(k, at, total, largest, wave)
-        k.registers.release("lse_buffer")
     with k.operation("1 / total"), k.scratch("inverse") as inverse:
         for register in total.registers:
             k.v_rcp_f32(inverse, register)

@@ -43,10 +43,7 @@ def interleaved(k: ag.TileBuilder) -> None:
     if k.p.scale == "folded":
         scale_queries(k, state, loaded, S.tiles[0])
         ag.move(k, Q, loaded)
-        k.registers.release("loaded_Q")
-    k.registers.release("work_item")
     steps = key_steps(k, at, S.tiles[0])
-    k.forget("load", "lane places")
 
     def keys(t: ag.StepIndex) -> None:
         ag.fill(k, Ks[t + 3], steps.k.step(t + 3))
@@ -72,4 +69,4 @@ def interleaved(k: ag.TileBuilder) -> None:
     # With packed instructions in the step the older schedule is 1.5 % shorter, at this constant.
     schedule = ag.Interleave(ag.Latencies(cycles=35), vector="vector") if late else ag.Modulo()
     products = ProductTiles(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
-    attend(k, at, steps, state, products, (keys, values), (first_part, second_part), schedule, ("S", "K", "Q", "V"))
+    attend(k, at, steps, state, products, (keys, values), (first_part, second_part), schedule)

@@ -50,10 +50,8 @@ def ping_pong(k: ag.TileBuilder) -> None:
     state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)
-    k.registers.release("work_item")
     steps = key_steps(k, at, S.tiles[0])
     dropout = dropping(k, at, rows)
-    k.forget("load", "lane places")
 
     def keys_and_values(t: ag.StepIndex) -> None:
         ag.fill(k, Ks[t + 3], steps.k.step(t + 3))
@@ -77,5 +75,4 @@ def ping_pong(k: ag.TileBuilder) -> None:
         drop(k, dropout, P[t + 1])
 
     products = ProductTiles(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
-    attend(k, at, steps, state, products, (keys_and_values, values_and_keys), (first_part, second_part), ag.PingPong(), ("S", "K", "Q"),
-           group)
+    attend(k, at, steps, state, products, (keys_and_values, values_and_keys), (first_part, second_part), ag.PingPong(), group)

@@ -51,4 +51,4 @@ def roles(k: ag.TileBuilder) -> None:
     step = two_halves(k, C, (A, A), B, of_a, of_b, wm, wn, fill)
     # the epilogue needs the registers of A and B, so it follows the loop
     k.pipeline(step, steps, ag.ProducerConsumer(), groups=role, then=epilogue_of(k)(
-        k, corners_of(k, C), row0, column0, wm, wn, overlaps=False, frees=("A", "B")))
+        k, corners_of(k, C), row0, column0, wm, wn, overlaps=False))

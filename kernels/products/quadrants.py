@@ -79,6 +79,6 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
             ag.mma(k, C[1, 1], A, B[1])
 
     corners = corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2))
-    frees = ("A", "B", *of_a.frees, *of_b.frees)
     k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
-               then=make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps, frees=frees))
+               then=make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps,
+                              frees=(*of_a.frees, *of_b.frees)))

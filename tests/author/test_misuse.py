@@ -341,6 +341,16 @@ def frees_what_is_not_there(k: TileBuilder) -> None:
     k.pipeline(step, count, ag.InOrder(), then=ag.FollowingEpilogue(lambda: None, ("X",)))
 
 
+def reads_what_the_loop_left(k: TileBuilder) -> None:
+    step, count, C = summing(k)
+    k.pipeline(step, count, ag.InOrder())
+    while k.registers.has(1, "v"):
+        k.registers.vgprs(1, k.registers.unused("more"))
+    A = k.tiles["A"]
+    assert isinstance(A, ag.Tile)
+    k.v_add_f32(C.base(0, 0)[0], A.base(0, 0)[0], C.base(0, 0)[0])
+
+
 CASES = (
     (forgets_the_epilogue, rf"{HERE}: v_mfma_.* adds to .*, which nothing reads after the pipeline: the epilogue is missing"),
     (asks_for_another_axis, rf"{HERE}: the kernel has no workgroup number 'y': its family has axes='x'"),
@@ -379,6 +389,7 @@ CASES = (
     (forgets_the_group, rf"{HERE}: groups=s\d+: nothing has written 'group' before the pipeline"),
     (clears_no_sums, rf"{HERE}: v_mfma_.* adds to .*, which nothing has written before the pipeline"),
     (frees_what_is_not_there, rf"{HERE}: no range is named 'X'"),
+    (reads_what_the_loop_left, rf"{HERE}: v\d+ is used after its release: it was 'A' .*the taking of 'more\w*', for which no register"),
     (differs_from_buffer_to_buffer, rf"{HERE}: the step emits different operations in different phases"),
 )
 

@@ -471,3 +471,19 @@ def test_random_plans_against_the_model(waves: int | None, steps: list[tuple]) -
     assert (used.vgprs, used.agprs, used.sgprs) == tuple(
         max((i + 1 for f, i in model.ever if f == file and i < SIZES[f]), default=0) for file in "vas")
     assert used.total <= WAVE_LIMITS[waves] and (waves is None or used.waves_per_simd >= waves)
+
+
+def test_spare_ranges_end_where_others_find_no_place() -> None:
+    plan = RegisterPlan("gfx950")
+    kept, first, second = plan.vgprs(64, "kept"), plan.vgprs(64, "first"), plan.vgprs(64, "second")
+    plan.spare(first, at_need=True)
+    plan.spare(second, at_need=True)
+    plan.spare(kept)
+    assert plan.vgprs(64, "other") == v[192:255] and plan.holds(first)
+    assert plan.has(128, "v") and plan.vgprs(32, "more") == first[0:31] and plan.holds(second) and plan.holds(kept)
+    sentence = str(error_of(lambda: plan.check(first)))
+    assert "'first'" in sentence and "the taking of 'more', for which no register was free" in sentence
+    plan.keep(second)
+    assert not plan.has(64, "v") and isinstance(error_of(lambda: plan.pooled("runs", 64, granule=4)), OutOfRegisters)
+    plan.end_spare()
+    assert not plan.holds(kept) and plan.holds(second)

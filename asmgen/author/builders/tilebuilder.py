@@ -177,6 +177,7 @@ class TileBuilder(KernelBuilder):
             self.v_lshrrev_b32(number, 6, self.work_item)
             self.v_readfirstlane_b32(wave, number)
             self.v_and_b32(lane, LANES - 1, self.work_item)
+        self.registers.spare(self.work_item)
         return lane, WaveIndex("wave", wave, waves)
 
     def cast(self, producers: int) -> Reg:
@@ -203,7 +204,8 @@ class TileBuilder(KernelBuilder):
                 value = held.value if isinstance(held, Kept) else held
                 for one in value.values() if isinstance(value, dict) else [value]:
                     assert isinstance(one, Reg)
-                    self.registers.release(one)
+                    if self.registers.holds(one):
+                        self.registers.release(one)
                 del self.made[key]
 
     def wave_grid(self, rows: int, columns: int) -> tuple[WaveIndex, WaveIndex]:

@@ -84,6 +84,7 @@ class Builder(LoopSources):
         self._lookahead: Lookahead | None = None  # for peek
         self.copy: Copy | None = None
         self.pipelines: list[PipelineText] = []
+        self.tiles: dict[str, object] = {}  # register and shared tiles by name
         self.steps: list[Any] = []  # the table of each pipeline's step (asmgen.author.loop.steptable)
         self.paths: list[Any] = []  # the copies of each pipeline's step and the ways through them (asmgen.author.loop.pathgraph)
         self.counted: dict[tuple[int, str], Reg] = {}  # SGPRs of iteration numbers, by iteration ahead and condition

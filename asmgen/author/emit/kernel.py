@@ -146,7 +146,6 @@ class KernelBuilder(Builder):
         self._verify = verify
         self.lds = LdsMap(arch)
         self.table = argument_table([(argument.name, argument.type) for argument in contract.arguments])
-        self.tiles: dict[str, object] = {}
         self.made: dict[object, object] = {}  # what operations computed once for all that need the same
         self._axes = workgroup_ids
         self._version = code_object_version

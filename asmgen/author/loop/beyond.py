@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from asmgen.author.loop.stepunits import CopySpan
+from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.step.effects import Unit
 from asmgen.isa.registers import SGPR_BIT, exec_, vcc
 
@@ -35,7 +35,7 @@ def loop_serves(copies: Copies) -> bool:
 def _harmless(copies: Copies, apart: int, counts: range) -> bool:
     if not copies.whole or any(unit.effects.writes & exec_.mask for unit in copies.units.every()):
         return False
-    lost, carried = 0, _carried(copies)
+    lost, carried = 0, carried_registers(copies.units)
     for count in counts:
         found = _written_beyond(copies, apart, count)
         if found is None or found & carried:
@@ -79,22 +79,22 @@ def _path(copies: Copies, apart: int, count: int) -> Iterator[tuple[Unit, bool]]
             yield unit, True
 
 
-def _carried(copies: Copies) -> int:
+def carried_registers(units: StepUnits) -> int:
     """The registers that hand values from iteration to iteration: an iteration reads them before it writes them."""
-    shape = copies.units.shape
+    shape = units.shape
     read = written = 0
     for offset in sorted(set(shape.offsets.values()), reverse=True):  # an iteration's operations run in this order
-        for unit in copies.units.kept(CopySpan(-offset % copies.unroll, masked=True)):
+        for unit in units.kept(CopySpan(-offset % shape.unroll, masked=True)):
             if shape.offsets[unit.tag.ordinal] == offset:
                 read |= unit.effects.reads & ~written
                 written |= 0 if unit.effects.keeps else unit.effects.writes
-    return read & _all_written(copies)
+    return read & _all_written(units)
 
 
-def _all_written(copies: Copies) -> int:
+def _all_written(units: StepUnits) -> int:
     found = 0
-    for phase in range(copies.unroll):
-        for unit in copies.units.kept(CopySpan(phase, masked=True)):
+    for phase in range(units.shape.unroll):
+        for unit in units.kept(CopySpan(phase, masked=True)):
             found |= unit.effects.writes
     return found
 

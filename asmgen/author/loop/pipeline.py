@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.emit.coldblocks import Sharing
 from asmgen.author.emit.pipelinetext import PipelineText
+from asmgen.author.loop.beyond import carried_registers
 from asmgen.author.loop.looppaths import emit_paths
 from asmgen.author.loop.loopregisters import loop_registers
 from asmgen.author.loop.overlap import Then
@@ -71,6 +72,8 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
     given = {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit}
     k.region("main loop")
     k.counted = {}
+    if k.registers is not None:
+        k.registers.end_spare()  # the step makes addresses of its own
     with loop_registers(k, count, plain, ends_plain) as own:
         units = StepUnits(k, step, schedule)
         _check_shape(k, units.shape, plain, early_exit, roles or epilogue is not None)
@@ -114,6 +117,8 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
     k.remarks += filter(None, [units.shape.arrangement.remark])
     if without:
         k.label(without)
+    if k.registers is not None:
+        k.registers.spare(*_loop_only(k, units), at_need=True)
     if then is not None:
         k.region("epilogue")
         then.follow(k)
@@ -188,6 +193,20 @@ def _sums(units: Sequence[Unit]) -> tuple[int, Instruction | None]:
             other |= effects.reads | effects.writes
     sums = added & ~other & _PLAIN_REGISTERS
     return (sums, last) if sums else (0, None)
+
+
+def _loop_only(k: Builder, units: StepUnits) -> list[Reg]:
+    """The registers of tiles that the step touches and that carry no value from one iteration to the next."""
+    plan = k.registers
+    assert plan is not None
+    touched = reduce(or_, (unit.effects.reads | unit.effects.writes for unit in units.every()), 0)
+    carried = carried_registers(units)
+    parts: dict[str, list[Reg]] = {}
+    for one in plan.live():
+        if one.owns and one.name in k.tiles:
+            parts.setdefault(one.name, []).append(one.reg)
+    held = {name: reduce(or_, (reg.mask for reg in regs)) for name, regs in parts.items()}
+    return [reg for name, regs in parts.items() if held[name] & touched and not held[name] & carried for reg in regs]
 
 
 def _refuse_shared_registers(k: Builder, units: StepUnits) -> None:

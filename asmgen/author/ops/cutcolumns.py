@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.ops.masks import lane_coordinates
+from asmgen.author.ops.masks import lane_coordinate
 from asmgen.author.ops.tilepieces import LOADS, STORES, TilePiece
 from asmgen.author.tiles.globals import Matrix
 from asmgen.author.tiles.tiles import Tile
@@ -58,7 +58,7 @@ class Move(Protocol):
 @contextmanager
 def bounded(k: TileBuilder, tile: Tile, columns: WaveIndex | None, limit: Reg | int) -> Iterator[Bound]:
     """The bound that a limit is for the wave's part of the columns."""
-    _, lane = lane_coordinates(k, tile.fragment)
+    lane = lane_coordinate(k, tile.fragment, 1)
     with k.scratch("columns_left", file="s") as left:
         k.s_mov_b32(left, limit)
         if columns is not None:

@@ -121,12 +121,18 @@ def _lane_coordinate(k: TileBuilder, key: object, title: str, values: tuple[int,
 
 def lane_coordinates(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
     """(row, column) of each lane's first element in a fragment, in two VGPRs that are made once for all fragments with those places."""
-    coordinates = fragment.table[0]
-    found = []
-    for axis, name in enumerate(("row", "column")):
-        values = tuple(position[axis] for position in coordinates)
-        key = ("lane places", values)
-        made = k.made.get(key)
-        held = made.value if isinstance(made, Kept) and isinstance(made.value, Reg) and k.holds_since(made.position, [made.value]) else None
-        found.append(held or k.hoist(functools.partial(_lane_coordinate, k, key, f"lane_{name}", values)))
-    return found[0], found[1]
+    row, column = (lane_coordinate(k, fragment, axis) for axis in range(2))
+    k.registers.keep(row, column)
+    return row, column
+
+
+def lane_coordinate(k: TileBuilder, fragment: Fragment, axis: int) -> Reg:
+    """One of them, for code that does not hold it for longer: it may end at the next pipeline."""
+    values = tuple(position[axis] for position in fragment.table[0])
+    key = "lane places", values
+    made = k.made.get(key)
+    if isinstance(made, Kept) and isinstance(made.value, Reg) and k.holds_since(made.position, [made.value]):
+        return made.value
+    found = k.hoist(functools.partial(_lane_coordinate, k, key, f"lane_{('row', 'column')[axis]}", values))
+    k.registers.spare(found)
+    return found

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from asmgen.author.address.addressing import WaveIndex, emit_address
 from asmgen.author.emit.kernel import Kept
 from asmgen.author.ops.cutcolumns import BEYOND, bounded, lanes_inside, load_rest, send_outside, store_rest, unless_odd
-from asmgen.author.ops.masks import lane_coordinates
+from asmgen.author.ops.masks import lane_coordinate
 from asmgen.author.ops.tileatomics import added_pieces, adding
 from asmgen.author.ops.tilepieces import LOADS, PAGE, STORES, TilePiece, pieces_of
 from asmgen.author.ops.vectors import Vector
@@ -73,6 +73,8 @@ def load(k: TileBuilder, tile: Tile | Vector, source: Slice | Rows, rows: WaveIn
             base, offset = address(piece)
             k.emit(op, registers, instead or base, descriptor, advance, offen=True, offset=offset + more, nt=nontemporal)
 
+        if k.copy is None:  # later loads of this shape can make their own
+            stack.callback(k.registers.spare, *first.values())
         if limit is None:
             for piece in pieces:
                 move(LOADS[piece.bits], piece.registers, piece)
@@ -263,7 +265,10 @@ def _known_offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | N
               if isinstance(one, Reg)]
     if any(_page(source, piece, tile.fragment.bits, order)[0] not in found for piece in pieces):
         return None
-    return found if k.holds_since(made.position, [*found.values(), *inputs]) else None
+    if not k.holds_since(made.position, [*found.values(), *inputs]):
+        return None
+    k.registers.keep(*found.values())
+    return found
 
 
 def _offsets_key(tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,
@@ -318,7 +323,7 @@ def _first_offset(k: TileBuilder, name: str, tile: Tile, source: Rows, rows: Wav
     if source.matrix.fixed is not None:
         return _fixed_offset(k, name, tile, source.matrix.fixed, rows, columns, column, order)
     out = k.registers.vgprs(1, name)
-    row, lane_column = lane_coordinates(k, tile.fragment)
+    row, lane_column = (lane_coordinate(k, tile.fragment, axis) for axis in range(2))
     with ExitStack() as stack:
         first = stack.enter_context(k.scratch("first_column"))
         if order is not None:
