@@ -13,6 +13,8 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.tools.smalllaunches import drawn_launches, launches
 
 _MOST_GROUPS = 12
+_DOUBLED = 7
+"""How often a size is doubled to find one that takes another workgroup."""
 _MOST_DRAWN = 60
 _MOST_STEPS, _MOST_PERIOD, _LEAST_STEPS = 30, 8, 6
 
@@ -95,11 +97,13 @@ def several_workgroups(contract: KernelContract, build: Values, given: list[dict
         size = values.get(parameter.name)
         if parameter.kind != "run" or parameter.type is not int or parameter.default_from or not isinstance(size, int) or not size:
             continue
-        step = parameter.multiple_of
-        larger = values | {parameter.name: (size + max(size // 3, step)) // step * step}
-        groups = _groups(contract, build, larger)
-        if _groups(contract, build, values) < groups <= _MOST_GROUPS * one:
-            values = larger
+        step, fewer = parameter.multiple_of, _groups(contract, build, values)
+        for more in (max(size // 3, step), *(size << doubled for doubled in range(_DOUBLED))):  # a tile may have room for many
+            larger = values | {parameter.name: (size + more) // step * step}
+            if _groups(contract, build, larger) > fewer:
+                if _groups(contract, build, larger) <= _MOST_GROUPS * one:
+                    values = larger
+                break
     return values if _groups(contract, build, values) > one else None
 
 

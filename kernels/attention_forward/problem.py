@@ -24,6 +24,7 @@ _RISE = 1 / 128  # the growth of keys, from one to the next
 _LEAST_QUERIES = 16  # with fewer queries one would be too large a part of all
 _FLUSHED = 2.0**-126  # float32 numbers below may be flushed to 0: products with a row of V, and their sum
 _HUGE = {"bfloat16": 2.0**90}  # of the types that have one
+_TALL = 16.0  # elements of strained queries
 _EPSILON = 2.0**-24  # of float32
 _LOG2_E = np.float32(1.4426950408889634)
 
@@ -53,6 +54,8 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
             views[name][...] = data.astype(taken)
     if nonfinite is not None:
         _put_odd(random, views, nonfinite, p["softmax_scale"] * p["d"]**0.5)
+    if ag.strained(seed):
+        _strain(random, views, p["softmax_scale"])
     sequences = Sequences.draw(p, random)
     arguments |= sequences.arguments
     sinks: Array | None = random.standard_normal((p["hq"],), np.float32) if p["sink"] else None
@@ -111,6 +114,14 @@ def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bo
         chosen = np.asarray(random.random(views[name].shape) < 1 / 8)
         small = _SMALLEST[views[name].dtype.name]
         views[name][chosen] = random.choice(np.array([0.0, -0.0, small, -3 * small]).astype(q.dtype), int(chosen.sum()))
+
+
+def _strain(random: np.random.Generator, views: dict[str, Array], scale: float) -> None:
+    """Each query has some keys whose scores are 200 to 600 above those of all others, each by another number, in any order."""
+    q, k = views["q"], views["k"]
+    queries, keys = np.arange(q.shape[2]), np.arange(k.shape[2])
+    q[:, :, queries, queries % q.shape[3]] = _TALL
+    k[:, :, keys, random.permutation(keys) % q.shape[3]] = random.uniform(200, 600, k.shape[:3]) / (_TALL * scale)
 
 
 def _elements(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:

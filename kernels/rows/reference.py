@@ -21,6 +21,8 @@ UNIT = 2.0**-24
 """The relative error of an operation of float32, rounded to nearest."""
 FLUSHED = 2.0**-126
 """Results of float32 below it may be 0."""
+_FAR, _BLOCK = (200.0, 600.0), 32
+"""Where strained rows go: exp(200) is no float32, and twice 600 is far within float16; columns of a block."""
 _MULTIPLIERS, _BUMPS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 """Of counter and key (docs/facts/draws.md section 1)."""
 _WORD = np.uint64(0xFFFFFFFF)
@@ -37,8 +39,22 @@ def rows_of(random: np.random.Generator, rows: int, columns: int, stride: int, d
         for value in (np.nan, np.inf, -np.inf):
             x[random.integers(rows), random.integers(columns)] = value
         x[:, columns:] = np.nan
+    if ag.strained(seed):
+        _strain(random, x[:, :columns])
     made: Array = x.astype(TYPES[dtype][0])
     return made
+
+
+def _strain(random: np.random.Generator, x: Array) -> None:
+    """Of four rows one has an element far above its others in each block, and one of these far above those of the other blocks, one such
+    elements below, one is far above 0 and one below."""
+    rows, columns = x.shape
+    heights = random.uniform(*_FAR, (rows, -(-columns // _BLOCK)))
+    heights[np.arange(rows), random.integers(heights.shape[1], size=rows)] += _FAR[1]
+    places = np.minimum(_BLOCK * np.arange(heights.shape[1]) + random.integers(0, _BLOCK, heights.shape), columns - 1)
+    kind = (np.arange(rows) + random.integers(4))[:, None] % 4
+    np.put_along_axis(x, places, np.select([kind == 0, kind == 1], [heights, -heights]), 1)
+    x += np.select([kind == 2, kind == 3], [_FAR[0], -_FAR[0]])
 
 
 def canaries(rows: int, stride: int, dtype: str) -> Array:

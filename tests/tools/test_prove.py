@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from asmgen.author.contract.problem import strained
+from asmgen.checks.mutants.valuemutants import MAXIMUM, value_mutants
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.toolchain import assemble
 from asmgen.tools.build import build_kernel
 from asmgen.tools.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
+from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.runclaims import index_claim, order_claim
 from tests.checks.test_race_proofs import CLUSTERS, FAULTS, HEAD, RIGHT
 from tests.tools.test_cli import call, refused
@@ -100,6 +103,20 @@ def test_a_wrong_product_is_refuted_with_a_launch() -> None:
     claim = index_claim(library, built, 60.0, mutated(built.kernel.program, "v_mfma_f32_16x16x32_bf16", 2, 1))
     assert claim.status == REFUTED and claim.reason.startswith("d: of ")
     assert claim.counterexample is not None and claim.counterexample["parameters"]["tile"] == "64x64x64"
+
+
+def test_a_maximum_that_misses_an_element_is_refuted() -> None:
+    """exp(x - m) / sum exp(x - m) is one number for each m: floats show a wrong one, algebra does not."""
+    library = family("softmax")
+    built = build_kernel(library, "gfx950", next(default_builds(library, "gfx950")), verify=False)
+    mutants = [mutant for mutant in value_mutants(built.kernel.program) if mutant.kind == MAXIMUM]
+    assert len(mutants) > 10
+    for mutant in mutants[::7]:
+        claim = index_claim(library, built, 60.0, mutant.program)
+        assert claim.status == REFUTED and claim.counterexample is not None
+        assert "error" in claim.reason and strained(claim.counterexample["seed"])
+    claim = index_claim(library, built, 60.0)
+    assert claim.status == PROVEN and "launches on floats" in claim.scope
 
 
 def test_time_that_is_over_proves_nothing() -> None:
