@@ -59,8 +59,9 @@ def drawn_build(random: Draw, name: str, arch: str) -> dict[str, Any]:
     build: dict[str, Any] = {"columns": columns, "dtype": dtype}
     if name == "norm":
         return build | {"kind": pick(random, "layer", "rms"), "residual": yes[0], "dropout": yes[1], "bias": yes[2],
-                        "rounds": pick(random, 7, 10), "save": "stats" if yes[3] else "none", "out": pick(random, *TYPES, "fp8"),
-                        "access": pick(random, "wide", "element")}
+                        "rounds": pick(random, 7, 10), "save": pick(random, "mask", "stats") if yes[3] else "none",
+                        "out": pick(random, *TYPES, "fp8", "mxfp8", "mxfp4"), "layout": pick(random, "plain", "plain", "shuffled"),
+                        "rounding": pick(random, "even", "even", "floor", "up"), "access": pick(random, "wide", "element")}
     if name == "norm-backward":
         return build | {"kind": pick(random, "layer", "rms"), "residual": yes[0], "bias": yes[1]}
     if name == "softmax":

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.norm.tensors import EIGHT, TENSORS, figures_of, tensors_of
+from asmgen.kernels.norm.tensors import BLOCKS, EIGHT, MASK, TENSORS, figures_of, is_blocks, row_bytes, scales_of_row, tensors_of
 from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
 from asmgen.kernels.rows.eightbits import ENCODINGS
-from asmgen.kernels.rows.rowshape import by_columns
+from asmgen.kernels.rows.rowshape import with_lanes
+
+_DWORD = 4  # bytes
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     def flag(name: str, doc: str) -> ag.Parameter:
         return ag.Parameter(name, "build", bool, doc, default=False)
 
+    blocks = tuple(BLOCKS) if variant.arch == "gfx950" and variant.lanes >= ag.LANES else ()
     return (
         ag.Parameter("kind", "build", str, "layer: (r - mean) / sqrt(var + eps); rms: r / sqrt(mean(r^2) + eps)", default="layer",
                      choices=("layer", "rms")),
@@ -24,14 +27,23 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         flag("dropout", "elements of x become 0 with probability p, others x / (1 - p)"),
         ag.Parameter("rounds", "build", int, "rounds of Philox 4x32", default=7, choices=(7, 10)),
         flag("bias", "b is added"),
-        ag.Parameter("save", "build", str, "stats: mean (of layer) and 1 / sqrt(...) of each row in float32", default="none",
-                     choices=("none", "stats")),
+        ag.Parameter("save", "build", str, "stats: mean (of layer) and 1 / sqrt(...) of each row in float32; mask: these, and a byte for "
+                     "each element, 1 where dropout keeps it, else 0", default="none", choices=("none", "stats", MASK)),
         ag.Parameter("dtype", "build", str, "type of x, residual, r, w and b", default="bf16", choices=TYPES),
-        ag.Parameter("out", "build", str, "type of d; fp8: with a float32 scale for each row", default="bf16", choices=(*TYPES, EIGHT)),
+        ag.Parameter("out", "build", str, "type of d; fp8: with a float32 scale for each row; mxfp8 and mxfp4: with an e8m0 scale for 32 "
+                     "columns", default="bf16", choices=(*TYPES, EIGHT, *blocks)),
+        ag.Parameter("layout", "build", str, "where scales of MX types lie: plain: row after row; shuffled: as gemm-mx takes them, with "
+                     "zeros in pads of columns", default="plain", choices=("plain", "shuffled") if blocks else ("plain",)),
+        ag.Parameter("rounding", "build", str, "of the scales of MX types, as quantize has it", default="even",
+                     choices=("even", "floor", "up") if blocks else ("even",)),
         ag.Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides",
                      default=ENCODINGS[variant.arch], choices=(ENCODINGS[variant.arch],)),
         *row_parameters(variant),
-        *(row_stride(variant, name) for name in TENSORS if name != "d"), _stride_of_d(variant),
+        *(row_stride(variant, name) for name in TENSORS if name not in ("d", MASK)), _stride_of_d(variant),
+        replace(row_stride(variant, MASK), doc="bytes from one row of mask to the next", multiple_of=_DWORD, maximum=_most_bytes(variant),
+                default_from=ag.Formula("columns, rounded up to a multiple of 4", lambda p: -(-p["columns"] // _DWORD) * _DWORD)),
+        ag.Parameter("scale_stride", "run", int, "scales of MX types from one row to the next", minimum=1, maximum=1 << 24,
+                     default_from=ag.Formula("ceil(columns / 32), up to a multiple of 8 where shuffled", scales_of_row)),
         ag.Parameter("eps", "run", float, "added under the root", default=1e-5, minimum=0.0, maximum=1.0),
         ag.Parameter("p", "run", float, "probability of dropout", default=0.1, minimum=0.0, maximum=0.999),
         ag.Parameter("seed", "run", int, "key of Philox", default=0, minimum=0, maximum=(1 << 64) - 1),
@@ -39,14 +51,27 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     )
 
 
+def _most_bytes(variant: ag.Variant) -> int:
+    most = row_stride(variant, "d").maximum
+    assert isinstance(most, int)
+    return most // _DWORD * _DWORD
+
+
 def _stride_of_d(variant: ag.Variant) -> ag.Parameter:
-    return replace(row_stride(variant, "d"), default_from=ag.Formula(
-        "columns, rounded up to whole dwords where access is wide",
-        lambda p: p["columns"] if p["access"] == "element" else -(-p["columns"] // _multiple(p)) * _multiple(p)))
+    """In bytes where elements have 8 bits or less."""
+    def default(p: ag.Values) -> int:
+        if _is_narrow(p):
+            return -(-row_bytes(p) // _DWORD) * _DWORD
+        columns: int = p["columns"]
+        return columns if p["access"] == "element" else columns + columns % 2
+
+    return replace(row_stride(variant, "d"), doc="elements from one row of d to the next, of fp8 and MX types bytes",
+                   default_from=ag.Formula("columns, rounded up to whole dwords where access is wide; of MX types whole blocks",
+                                           default))
 
 
-def _multiple(p: ag.Values) -> int:
-    return 4 if p["out"] == EIGHT else 2
+def _is_narrow(p: ag.Values) -> bool:
+    return p["out"] == EIGHT or is_blocks(p)
 
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
@@ -57,10 +82,12 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
     named = tensors_of(build)
     return (
         *(pointer(name, "rows x columns") for name in named),
+        *([pointer("scale", "rows x columns / 32 e8m0 bytes")] if is_blocks(build) else []),
         pointer("w", "columns factors"), *([pointer("b", "columns addends")] if build["bias"] else []),
         *(pointer(name, "rows float32") for name in figures_of(build)),
         ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
-        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in named),
+        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row")
+          for name in (*named, *(["scale"] if is_blocks(build) else []))),
         ag.ContractArgument("eps", "f32", "under the root"),
         *((ag.ContractArgument("p", "f32", "of dropout"), ag.ContractArgument("seed", "u64", "of dropout"),
            ag.ContractArgument("offset", "u64", "of dropout")) if build["dropout"] else ()),
@@ -78,9 +105,15 @@ def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """The results in exact residues."""
     from asmgen.kernels.norm.algebra import normalised
 
-    if values["out"] == EIGHT:
+    if _is_narrow(values):
         raise ag.AsmgenError("norm has no exact residues of 8-bit results, whose scales are largest magnitudes; another out would do")
     return normalised(values, inputs)
+
+
+def _chosen(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
+    """The fewest lanes that serve; rows that go element by element, or become MX blocks, have a wave for themselves at least."""
+    alone = values.get("access") == "element" or values.get("out") in BLOCKS
+    return with_lanes(candidates, values, ag.LANES if alone else 0)
 
 
 NORM = ag.Family(
@@ -91,12 +124,23 @@ NORM = ag.Family(
     grid=ROW_GRID,
     problem=_problem,
     algebra=_algebra,
-    selection=by_columns,
-    rules=(*stride_rules(TENSORS),
-           ag.Rule("access must be wide where dtype or out is f32, or out is fp8", ("access", "dtype", "out"),
-                   lambda p: p["access"] == "wide" or not {"f32", EIGHT} & {p["dtype"], p["out"]}),
-           ag.Rule("d_stride must be a multiple of 4 where out is fp8", ("d_stride", "out"),
-                   lambda p: p["out"] != EIGHT or p["d_stride"] % 4 == 0)),
+    selection=_chosen,
+    rules=(*stride_rules(("x", "residual", "r")),
+           ag.Rule("d_stride must be at least columns, of MX types the bytes of whole blocks", ("d_stride", "columns", "out"),
+                   lambda p: p["d_stride"] >= (row_bytes(p) if is_blocks(p) else p["columns"])),
+           ag.Rule("d_stride must be even where access is wide; access=element takes any", ("d_stride", "access"),
+                   lambda p: p["access"] == "element" or p["d_stride"] % 2 == 0),
+           ag.Rule("access must be wide where dtype or out is f32, or out is fp8 or an MX type", ("access", "dtype", "out"),
+                   lambda p: p["access"] == "wide" or not _is_narrow(p) and "f32" not in (p["dtype"], p["out"])),
+           ag.Rule("d_stride must be a multiple of 4 where out is fp8 or an MX type", ("d_stride", "out"),
+                   lambda p: not _is_narrow(p) or p["d_stride"] % _DWORD == 0),
+           ag.Rule("mask_stride must be at least columns", ("mask_stride", "columns"), lambda p: p["mask_stride"] >= p["columns"]),
+           ag.Rule("save must not be mask where dropout is false", ("save", "dropout"), lambda p: p["save"] != MASK or p["dropout"]),
+           ag.Rule("layout must be plain and rounding even but for MX types", ("layout", "rounding", "out"),
+                   lambda p: is_blocks(p) or (p["layout"], p["rounding"]) == ("plain", "even")),
+           ag.Rule("scale_stride must be at least columns / 32, and a multiple of 8 where layout is shuffled",
+                   ("scale_stride", "columns", "layout"), lambda p: p["scale_stride"] >= scales_of_row(p)
+                   and (p["layout"] == "plain" or p["scale_stride"] % 8 == 0))),
     aliases=lambda variant, build: (ag.Alias(("x", "d"), "their strides and types are equal"),
                                     *((ag.Alias(("residual", "r"), "their strides are equal"),) if build["residual"] else ())),
     example={"rows": 5},

@@ -6,7 +6,9 @@ import ml_dtypes
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.norm.tensors import EIGHT, saved_of
+from asmgen.kernels.norm.tensors import BLOCKS, EIGHT, MASK, is_blocks, saved_of
+from asmgen.kernels.rows.blockreference import BlockForm, block_outputs
+from asmgen.kernels.rows.blockscales import SHUFFLED_ROWS
 from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
 from asmgen.kernels.rows.reference import CANARY, FLUSHED, TYPES, UNIT, Array, canaries, kept, result, rows_of
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE
@@ -18,7 +20,9 @@ _EIGHT = {"ocp": (ml_dtypes.float8_e4m3fn, LARGEST["fp8", "ocp"], 2.0**-10),
 """By encoding the numpy type, its largest number, and half of its smallest subnormal one."""
 _EIGHT_BITS = 4
 """Significant bits of e4m3."""
-_NUMBERS = ("rows", "each", "x_stride", "residual_stride", "r_stride", "d_stride", "eps", "p", "seed", "offset")
+_NUMBERS = ("rows", "each", "x_stride", "residual_stride", "r_stride", "d_stride", "mask_stride", "scale_stride", "eps", "p", "seed",
+            "offset")
+_CANARY = 0xA5
 
 
 def make_problem(p: ag.Values, seed: int) -> ag.Problem:
@@ -29,7 +33,7 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
     w, b = random.standard_normal((2, columns)).astype(TYPES[dtype][0])
     arguments = {"x": x, "residual": residual, "r": canaries(rows, p["r_stride"], dtype), "d": _results(p),
                  "w": w, "b": b, "mean": canaries(1, rows, "f32")[0], "rstd": canaries(1, rows, "f32")[0],
-                 "scale": canaries(1, rows, "f32")[0]}
+                 "scale": _scales(p), "mask": np.full((rows, p["mask_stride"]), _CANARY, np.uint8)}
     arguments |= {name: p[name] for name in _NUMBERS}
     return ag.Problem(arguments, lambda: _outputs(p, x[:, :columns].astype(float), residual[:, :columns].astype(float),
                                                   w.astype(float), b.astype(float)))
@@ -48,6 +52,9 @@ def _outputs(p: ag.Values, x: Array, residual: Array, w: Array, b: Array) -> tup
             r = residual + r
             error = error + UNIT * np.abs(r)
         outputs = [result("r", r, error, p["dtype"], columns)] if p["residual"] else []
+        if p["save"] == MASK:
+            stays = kept(len(x), columns, p["p"], p["seed"], p["offset"], p["rounds"])
+            outputs.append(ag.Output("mask", stays.astype(float), 0.0, (slice(None), slice(columns))))
         centred, mean = r, np.zeros((len(r), 1))
         if p["kind"] == "layer":
             mean = r.mean(1, keepdims=True)
@@ -64,8 +71,11 @@ def _outputs(p: ag.Values, x: Array, residual: Array, w: Array, b: Array) -> tup
         of_rstd = np.maximum(np.abs(ends[0] - rstd), np.abs(ends[1] - rstd)) + 3 * UNIT * rstd
         outputs += _row_output("rstd", rstd, of_rstd) if "rstd" in saved_of(p) else []
         scaled = centred * rstd
-        d = scaled * w + (b if p["bias"] else 0.0)
+        d = scaled * w + b if p["bias"] else scaled * w  # no sum with 0, which -0.0 would not survive
         off = np.abs(w) * (error * (rstd + of_rstd) + np.abs(centred) * of_rstd + 2 * UNIT * np.abs(scaled)) + UNIT * np.abs(d)
+    if is_blocks(p):
+        form = BlockForm(BLOCKS[p["out"]], p["rounding"], p["layout"], p["scale_stride"])
+        return (*outputs, *block_outputs(form, d, off))
     if p["out"] == EIGHT:
         return (*outputs, *_eight(p, d, off, (slice(None), slice(columns))))
     return (*outputs, result("d", d, off, p["out"], columns))
@@ -73,9 +83,20 @@ def _outputs(p: ag.Values, x: Array, residual: Array, w: Array, b: Array) -> tup
 
 def _results(p: ag.Values) -> Array:
     """d before the launch."""
+    if is_blocks(p):
+        return np.full((p["rows"], p["d_stride"]), _CANARY, np.uint8)
     if p["out"] == EIGHT:
         return np.full((p["rows"], p["d_stride"]), CANARY, _EIGHT[p["encoding"]][0])
     return canaries(p["rows"], p["d_stride"], p["out"])
+
+
+def _scales(p: ag.Values) -> Array:
+    """Scales before the launch: bytes of blocks, whose shuffled rows are 32 each, or a float32 for each row."""
+    if not is_blocks(p):
+        line: Array = canaries(1, p["rows"], "f32")[0]
+        return line
+    rows = -(-p["rows"] // SHUFFLED_ROWS) * SHUFFLED_ROWS if p["layout"] == "shuffled" else p["rows"]
+    return np.full((rows, p["scale_stride"]), _CANARY, np.uint8)
 
 
 def _eight(p: ag.Values, d: Array, off: Array, where: tuple[slice, slice]) -> tuple[ag.Output, ag.Output]:

@@ -8,15 +8,15 @@ from typing import TypeVar
 import asmgen as ag
 from asmgen.kernels.norm.family import NORM
 from asmgen.kernels.norm.registers import plan_of
-from asmgen.kernels.norm.tensors import EIGHT, INPUTS, saved_of, tensors_of
+from asmgen.kernels.norm.results import results_of
+from asmgen.kernels.norm.tensors import INPUTS, MASK, saved_of, tensors_of
 from asmgen.kernels.rows.absent import replace_beyond
-from asmgen.kernels.rows.dropout import Dropout
-from asmgen.kernels.rows.eightbits import LARGEST, scale_of_largest
+from asmgen.kernels.rows.dropout import Dropout, DropoutMask
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowinputs import AddedRows
 from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
-from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude
-from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
+from asmgen.kernels.rows.rowsums import RowSums
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, row_tile
 from asmgen.kernels.rows.weights import Weights, weigh
 
 Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
@@ -37,54 +37,56 @@ def rowwise(k: ag.TileBuilder) -> None:
 
     # register plan
     walk = RowWalk(k, shape)
-    tensors = {name: RowTensor(walk, name, p.out if name == "d" else p.dtype, single) for name in tensors_of(k.parameters)}
+    tensors = {name: RowTensor(walk, name, p.dtype, single) for name in tensors_of(k.parameters) if name not in ("d", "mask")}
     R = row_tile(k, "R", "f32", shape)
     weights = [Weights(walk, name, p.dtype, R, plan.keeps_weights) for name in ("w", "b") if name == "w" or p.bias]
-    X = tensors["x"].raw("X")
+    X = tensors["x"].raw("X") if plan.ahead else R
     residual = AddedRows(tensors["residual"], "RESIDUAL", plan.second_ahead) if p.residual else None
     sum_of_both = row_tile(k, "RAW_R", p.dtype, shape) if p.residual and p.dtype != "f32" else R
     mean, rstd = (ag.row_vector(k, "mean", R) if p.kind == "layer" else None), ag.row_vector(k, "rstd", R)
     sums = RowSums(walk)
     dropout = Dropout(walk, p.rounds, plan.together) if p.dropout else None
+    mask = DropoutMask(walk) if p.save == MASK else None
     saved = {name: RowFigures(walk, name) for name in saved_of(k.parameters)}
-    scaling = _Scaling(walk, sums, R) if p.out == EIGHT else None
+    results = results_of(walk, R, sums)
 
-    def ask() -> None:
-        tensors["x"].load(X)
-        if residual is not None:
-            residual.ask()
-
-    ask()
+    tensors["x"].load(X)
+    if residual is not None:
+        residual.ask()
     k.label("rows")
     tensors["x"].widen(R, X)
-    _drop_and_add(k, R, dropout, residual)
+    if dropout is not None:
+        dropout.apply(R, mask)
+    _scale_and_add(k, R, dropout, residual)
+    results.find()
     walk.look_ahead()
-    for name in tensors:
-        if name in INPUTS:
+    for name in INPUTS:
+        if name in tensors:
             tensors[name].go_on()
-    ask()
-    if p.residual:
+    if plan.ahead:
+        tensors["x"].load(X)
+    if residual is not None:
+        residual.ask()
         _store(k, tensors["r"], R, sum_of_both)
     _normalise(k, R, walk, sums, mean, rstd)
     for name, figures in saved.items():
         figures.store(rstd if mean is None or name == "rstd" else mean)
     ag.mul(k, R, R, rstd)
     weigh(k, R, weights)
-    if scaling is not None:
-        scaling.apply(R)
-    _store(k, tensors["d"], R, R if p.out == "f32" else ag.narrowed(R, p.out))
-    for name in tensors:
+    results.store()
+    if not plan.ahead:
+        tensors["x"].load(X)
+    for name, tensor in (("d", results.tensor), *tensors.items()):
         if name not in INPUTS:
-            tensors[name].go_on()
+            tensor.go_on()
+    if mask is not None:
+        mask.tensor.go_on()
     sums.guard()
     walk.go_on("rows")
 
 
-def _drop_and_add(k: ag.TileBuilder, R: ag.Tile, dropout: Dropout | None, residual: AddedRows | None) -> None:
-    """R = residual + R / (1 - p) where R is kept."""
-    if dropout is not None:
-        for first in range(0, R.across, dropout.together):
-            dropout.apply(parts_of(R)[first:first + dropout.together], first)
+def _scale_and_add(k: ag.TileBuilder, R: ag.Tile, dropout: Dropout | None, residual: AddedRows | None) -> None:
+    """R = residual + R / (1 - p)."""
     if residual is not None:
         for part, added in residual.beside(R):
             if dropout is None:
@@ -107,24 +109,6 @@ def _normalise(k: ag.TileBuilder, R: ag.Tile, walk: RowWalk, sums: RowSums, mean
     ag.mul(k, rstd, rstd, share)
     ag.add(k, rstd, rstd, k.argument("eps"))
     ag.rsq(k, rstd, rstd)
-
-
-class _Scaling:
-    """Rows in units of scales of their own, which are stored."""
-
-    def __init__(self, walk: RowWalk, sums: RowSums, R: ag.Tile) -> None:
-        k = walk.k
-        self.k, self.sums, self.figures = k, sums, RowFigures(walk, "scale")
-        self.scale, self.inverse = ag.row_vector(k, "scale", R), ag.row_vector(k, "inverse", R, apart=True)
-
-    def apply(self, R: ag.Tile) -> None:
-        """R / scale, with the scale of each row (docs/facts/row_kernels.md section 5)."""
-        k = self.k
-        largest_magnitude(k, self.scale, R)
-        self.sums.finish("max", self.scale)
-        scale_of_largest(k, self.scale, self.inverse, LARGEST[EIGHT, k.p.encoding])
-        self.figures.store(self.scale)
-        ag.mul(k, R, R, self.inverse)
 
 
 def _store(k: ag.TileBuilder, tensor: RowTensor, R: ag.Tile, D: ag.Tile) -> None:

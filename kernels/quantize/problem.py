@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.quantize.blockproblem import block_outputs
-from asmgen.kernels.quantize.formats import GROUP, group_of, is_blocks
+from asmgen.kernels.quantize.formats import BLOCKS, GROUP, group_of, is_blocks
+from asmgen.kernels.rows.blockreference import BlockForm, block_outputs
 from asmgen.kernels.rows.blockscales import BLOCK, SHUFFLED_ROWS
 from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
 from asmgen.kernels.rows.reference import FLUSHED, Array, rows_of
@@ -40,7 +40,9 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
         if p["smooth"]:
             with np.errstate(all="ignore"):
                 values = values * smooth.astype(np.float32)
-        return block_outputs(p, values) if is_blocks(p) else _outputs(p, values, figures)
+        if not is_blocks(p):
+            return _outputs(p, values, figures)
+        return block_outputs(BlockForm(BLOCKS[p["to"]], p["rounding"], p["layout"], p["scale_stride"]), values)
 
     return ag.Problem(arguments, outputs)
 

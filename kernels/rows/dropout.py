@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import asmgen as ag
-from asmgen.kernels.rows.rowtensors import RowWalk
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of
 
 _DRAWS = 1 << 16
-_TOGETHER = 4  # comparisons that are made before the first selection
+_TOGETHER = 4  # comparisons that are made before the first selection, and bytes of a register
+
+
+class DropoutMask:
+    """The bytes that say which elements are kept: 1, or 0 for what is dropped."""
+
+    def __init__(self, walk: RowWalk) -> None:
+        self.tensor = RowTensor(walk, "mask", "i8")
+        self.tile = self.tensor.raw("MASK")
 
 
 class Dropout:
@@ -39,15 +47,23 @@ class Dropout:
             k.v_readfirstlane_b32(self.scale, p)
         k.s_lshl_b32(self.high, self.low, 16)
 
-    def apply(self, tiles: Sequence[ag.Tile], first: int) -> None:
-        """Zeros for what is dropped of a lane's runs number `first` and following, as many as are drawn together at most. What is kept
-        is not scaled. Changes SCC and VCC."""
+    def apply(self, R: ag.Tile, mask: DropoutMask | None = None) -> None:
+        """Zeros for what is dropped of the rows, whose mask is stored if it is asked for. What is kept is not scaled. Changes SCC and
+        VCC."""
+        kept = parts_of(mask.tile) if mask is not None else []
+        for first in range(0, R.across, self.together):
+            self._draw(parts_of(R)[first:first + self.together], first, kept[first:first + self.together])
+        if mask is not None:
+            mask.tensor.store(mask.tile)
+
+    def _draw(self, tiles: Sequence[ag.Tile], first: int, kept: Sequence[ag.Tile]) -> None:
+        """Runs number `first` and following, as many as are drawn together at most."""
         k = self.k
         self._count(first)
         offset, seed = k.argument("offset"), k.argument("seed")
         ag.philox(k, self.words, (self.group, self.row, offset[0], offset[1]), (seed[0], seed[1]), rounds=self.rounds)
         for number, tile in enumerate(tiles):
-            self._drop(tile, [word.base(0, number) for word in self.words])
+            self._drop(tile, [word.base(0, number) for word in self.words], kept[number].base(0, 0) if kept else None)
 
     def _count(self, first: int) -> None:
         """The numbers of groups and rows, which are words of counters."""
@@ -65,7 +81,7 @@ class Dropout:
             else:
                 k.s_add_u32(self.row, of_wave, walk.first)
 
-    def _drop(self, tile: ag.Tile, words: Sequence[ag.Reg]) -> None:
+    def _drop(self, tile: ag.Tile, words: Sequence[ag.Reg], bytes_: ag.Reg | None) -> None:
         k = self.k
         elements = tile.registers.items
         for first in range(0, len(elements), _TOGETHER):
@@ -79,3 +95,15 @@ class Dropout:
                         k.v_cmp_le_u16(mask, self.low, words[number // 2])
                 for number, mask in masks.items():
                     k.v_cndmask_b32(elements[number], 0, elements[number], mask)
+                if bytes_ is not None:
+                    self._as_bytes(bytes_[first // _TOGETHER], list(masks.values()))
+
+    def _as_bytes(self, out: ag.Reg, masks: Sequence[ag.Reg]) -> None:
+        """1 for each of four masks that has the lane, the first one lowest."""
+        k = self.k
+        with k.scratch("ones", len(masks)) as ones:
+            for number, mask in enumerate(masks):
+                k.v_cndmask_b32(ones[number], 0, 1, mask)
+            k.v_lshl_or_b32(ones[2], ones[3], 8, ones[2])
+            k.v_lshl_or_b32(ones[0], ones[1], 8, ones[0])
+            k.v_lshl_or_b32(out, ones[2], 16, ones[0])

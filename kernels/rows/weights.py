@@ -24,13 +24,13 @@ class Weights:
         if not self.kept:
             lane_bytes(walk, self.size)
             self.raw = [ag.column_vector(k, f"{name}_raw{number}", one, dtype=dtype) for number in range(2)]
-        elif dtype == "f32":
-            ag.load(k, self.ready, self.line, columns=walk.along)
         else:
-            raw = ag.column_vector(k, f"{name}_raw", one, dtype=dtype)
+            raw = self.ready if dtype == "f32" else ag.column_vector(k, f"{name}_raw", one, dtype=dtype)
             ag.load(k, raw, self.line, columns=walk.along)
-            self._widen(raw)
-            k.registers.release(f"{name}_raw")
+            k.registers.release(self.line.resource(k))
+            if raw is not self.ready:
+                self._widen(raw)
+                k.registers.release(f"{name}_raw")
 
     def ask(self, number: int) -> None:
         """Load run `number` of a row."""

@@ -29,6 +29,12 @@ CASES: list[Case] = [
     ("gfx942", {"columns": 5001, "out": "fp8", "kind": "rms"}, {"rows": 3, "each": 2, "d_stride": 5008}, "serial"),
     ("gfx950", {"columns": 100, "out": "fp8", "dtype": "f32"}, {"rows": 33}, "lockstep"),
     ("gfx950", {"columns": 1, "save": "stats"}, {"rows": 5}, "lockstep"),
+    ("gfx950", {"columns": 701, "out": "mxfp4", "layout": "shuffled", **ALL}, {"rows": 35, "each": 3}, "random:2"),
+    ("gfx950", {"columns": 4100, "out": "mxfp8", "rounding": "up", "kind": "rms"}, {"rows": 5, "d_stride": 4136, "scale_stride": 131},
+     "serial"),
+    ("gfx950", {"columns": 1001, **ALL, "save": "mask"}, {"rows": 9, "each": 2, "p": 0.4, "mask_stride": 1008}, "random:3"),
+    ("gfx942", {"columns": 157, **ALL, "save": "mask", "kind": "rms", "out": "fp8"}, {"rows": 35, "each": 2, "p": 0.7}, "lockstep"),
+    ("gfx942", {"columns": 303, **ALL, "save": "mask", "access": "element"}, {"rows": 6}, "serial"),
 ]
 
 

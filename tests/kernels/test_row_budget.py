@@ -15,11 +15,13 @@ from asmgen.kernels.registry import family
 from asmgen.kernels.rows.budget import MOST, RowPlan, first_that_fits, plans
 from asmgen.kernels.rows.rowshape import ROW_LANES, RowShape
 
-EVERYTHING = {"norm": {"residual": True, "dropout": True, "bias": True, "save": "stats"},
+EVERYTHING = {"norm": {"residual": True, "dropout": True, "bias": True, "save": "mask"},
               "norm-backward": {"residual": True, "bias": True}, "softmax": {}}
 WIDEST: list[tuple[str, dict[str, Any]]] = [
     *(("norm", {"columns": columns, **build}) for columns, build in product((32767, 20001, 16383, 500), (
         {"dtype": "f32", "out": "fp8"}, {"dtype": "bf16", "out": "f32"}, {"dtype": "f16", "out": "bf16", "access": "element"}))),
+    *(("norm", {"columns": columns, "dtype": dtype, "out": out, "layout": "shuffled"}) for columns in (32767, 3001)
+      for dtype, out in (("f32", "mxfp8"), ("bf16", "mxfp4"))),
     *(("norm-backward", {"columns": columns, "dtype": dtype}) for columns in (32767, 28000, 20001, 16383, 2047, 500)
       for dtype in ("bf16", "f32")),
     *(("softmax", {"columns": columns, **build}) for columns in (32767, 16384) for build in (
@@ -30,7 +32,8 @@ WIDEST: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize("number", range(len(WIDEST)))
 def test_the_widest_rows_are_built(number: int) -> None:
     name, build = WIDEST[number]
-    kernel = family(name).build(("gfx950", "gfx942")[number % 2], {**EVERYTHING[name], **build}, verify=False)
+    arch = "gfx950" if number % 2 or "layout" in build else "gfx942"
+    kernel = family(name).build(arch, {**EVERYTHING[name], **build}, verify=False)
     assert kernel.resources.vgprs <= MOST
 
 
@@ -46,7 +49,8 @@ def test_plans_give_up_what_costs_least() -> None:
 
 
 def test_registers_decide_what_stays_in_them() -> None:
-    build = {"columns": 4096, "lanes": 128, "dtype": "bf16", "access": "wide", "residual": True, "dropout": True, "bias": True}
+    build = {"columns": 4096, "lanes": 128, "dtype": "bf16", "access": "wide", "residual": True, "dropout": True, "bias": True,
+             "out": "bf16", "save": "none"}
     assert norm_plan(build, RowShape(4096, 128, 2)) == RowPlan(True, True, True, 4)
     element = norm_plan({**build, "columns": 32767, "access": "element"}, RowShape(32767, 512, 8))
     assert element.ahead and not element.second_ahead and not element.keeps_weights
