@@ -35,17 +35,19 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
             kept_scale(k, kept)
             for register in total.registers:
                 k.v_mul_f32(register, kept, register)
-    if out.registers.items[0].file == "a":
-        held = k.tile("O_moved", out.rows, out.columns, out.fragment)
-        ag.move(k, held, out)
-        out = held
-    ag.mul(k, out, out, total)
-    rounded = ag.narrowed(out, k.p.dtype)
-    ag.convert(k, rounded, out)
-    moved = ag.transposed(rounded)
-    if k.arch == "gfx950":  # a lane's four neighbours become eight, from two fragments' registers, so that it stores 16 bytes
-        moved, _ = ag.change_layout(k, moved, shape.b)
-    ag.store_tile(k, at.o.rows(at.row0, k.variant.tile[0]), moved, rows=wave)
+    held = k.tile("O_moved", out.rows, out.columns, out.fragment) if out.registers.items[0].file == "a" else out
+    rows, depth = at.o.rows(at.row0, k.variant.tile[0]), out.fragment.rows
+    for first in range(0, out.rows, depth):  # the stores of one part go on while the next one is computed
+        part, moved = (tile.part(first, 0, depth, out.columns) for tile in (out, held))
+        if held is not out:
+            ag.move(k, moved, part)
+        ag.mul(k, moved, moved, total)
+        rounded = ag.narrowed(moved, k.p.dtype)
+        ag.convert(k, rounded, moved)
+        stored = ag.transposed(rounded)
+        if k.arch == "gfx950":  # a lane's four neighbours become eight, so that it stores 16 bytes
+            stored, _ = ag.change_layout(k, stored, shape.b)
+        ag.store_tile(k, rows, stored, rows=wave, column=first)
 
 
 def _store_lse(k: ag.TileBuilder, at: WorkgroupPart, total: ag.Vector, largest: ag.Vector, wave: ag.WaveIndex) -> None:
