@@ -62,7 +62,8 @@ class BarrierSearch:
         self.fills, self.grid, self.cover, self.length = fills, grid, cover, length
         self.every = frozenset(range(len(holds)))
         self.alone = {barrier: tuple(zip(*(kind.range_of(barrier, length) for kind in kinds), strict=True)) for barrier in grid}
-        self.before = [cover * (count - 1) for _, count in sorted(Counter(fills).items())]
+        many = Counter(fills)
+        self.before = [cover * max(0, many[kind] - 1) for kind in range(len(kinds))]
         self.known: dict[_Ranges, tuple[int, ...] | None] = {}
         self.serves = {barrier: frozenset(number for number, hold in enumerate(holds) if _stands_in(barrier, hold, length))
                        for barrier in grid}

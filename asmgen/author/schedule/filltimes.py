@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from asmgen.author.schedule.barrierchoice import BarrierChoice, BarrierSearch, FillKind, Ticks
 from asmgen.author.schedule.partialorder import FREE, GAP, MEMORY, PartialOrder
+from asmgen.author.schedule.seldomfills import place_seldom
 from asmgen.author.schedule.stepfacts import NoRoom
 from asmgen.author.schedule.unitcosts import UnitKind
 from asmgen.isa.registers import m0
@@ -35,12 +36,13 @@ def _chosen(order: PartialOrder, known: Mapping[int, int]) -> BarrierChoice | No
     fills, grid = step.of(UnitKind.FILL), _barrier_ticks(order)
     if not fills and not any(step.kinds[handoff.write] is UnitKind.COMPUTE for handoff in step.handoffs):
         return None
-    burst = max([step.costs[number].busy for number in fills], default=1)
-    cover = max(1, min(length // max(1, len(fills)), burst))
+    plain = plain_fills(order)
+    burst = max([step.costs[number].busy for number in plain], default=1)
+    cover = max(1, min(length // max(1, len(plain)), burst))
     # A short step cannot cover a round trip, nor all of its fills at the rate of memory: then waves wait, as little as may be.
     for settled, apart in itertools.product(_SHARES, dict.fromkeys((cover, max(1, cover // 2), 1))):
         kinds, numbers, holds = _fill_kinds(order, known, settled)
-        search = BarrierSearch(kinds, numbers, holds, grid, length, apart)
+        search = BarrierSearch(kinds, [numbers[fills.index(number)] for number in plain], holds, grid, length, apart)
         best: BarrierChoice | None = None
         for count in range(1, _MOST_BARRIERS + 1):
             found = search.best(count)
@@ -53,6 +55,11 @@ def _chosen(order: PartialOrder, known: Mapping[int, int]) -> BarrierChoice | No
     unit = step.units[next(iter([*fills, *step.of(UnitKind.COMPUTE)]))]
     raise NoRoom(unit, f"with {_MOST_BARRIERS} barriers a step not every shared tile can be read and refilled; more stages of LDS "
                         "would work")
+
+
+def plain_fills(order: PartialOrder) -> list[int]:
+    """The fills of a plain copy of the step."""
+    return [number for number in order.step.of(UnitKind.FILL) if not order.step.units[number].tag.seldom]
 
 
 def _loss(order: PartialOrder, choice: BarrierChoice) -> int:
@@ -121,9 +128,9 @@ def _place_in_ranges(order: PartialOrder, choice: BarrierChoice) -> None:
         return
     step, length = order.step, order.length
     ranges = order.ranges = dict(zip(step.of(UnitKind.FILL), choice.ranges, strict=True))
-    fills = _in_m0_order(order, dict(zip(ranges, choice.ticks, strict=True)))
+    fills = _in_m0_order(order, dict(zip(plain_fills(order), choice.ticks, strict=True)))
     burst = max(step.costs[number].busy for number in fills)
-    widest = max(1, length // len(fills))
+    widest = max(1, length * burst // sum(step.costs[number].busy for number in fills))
     begins = [order.at[unit] + step.costs[unit].issue for unit in step.matrix[1:2]] + [2]  # M0 is written before that matrix unit
     for spacing in [*range(min(widest, burst), 0, -max(1, burst // 8)), 0]:
         for apart, alone, begin in itertools.product((True, False), (True, False), begins):
@@ -132,6 +139,7 @@ def _place_in_ranges(order: PartialOrder, choice: BarrierChoice) -> None:
                 for number, tick in found.items():
                     order.stand(number, tick, MEMORY)
                 _place_addresses(order, fills)
+                place_seldom(order, _writers(order))
                 return
     unit = step.units[fills[0]]
     raise NoRoom(unit, f"{len(fills)} fills find no room between the barriers of a step of {length} ticks")
@@ -139,11 +147,16 @@ def _place_in_ranges(order: PartialOrder, choice: BarrierChoice) -> None:
 
 def _spaced(order: PartialOrder, fills: Sequence[int], ranges: Mapping[int, Ticks], spacing: int,
             burst: int, alone: bool, begin: int) -> dict[int, int] | None:
-    """Each fill `spacing` ticks after the previous one, from `begin` on, in a tick of its range with room for it; if `alone`, in a gap."""
+    """Each fill `spacing` ticks after the previous one, from `begin` on, in a tick of its range with room for it; if `alone`, in a gap. The
+    next one follows the sooner, the less time a fill keeps the port."""
     found: dict[int, int] = {}
     at, taken = begin, set[int]()
+    most, writers = max(order.step.costs[number].busy for number in fills), _writers(order)
+    held: int | None = None
     for number in fills:
         first, last = ranges[number]
+        if writers.get(number) != held:
+            held, at = writers.get(number), at + bool(found)  # the write of M0 has a tick between the two fills
         issue = min(order.step.costs[number].issue, order.step.room)
         wanted = [(FREE, issue)] + [(MEMORY, burst)] * bool(burst) + [(GAP, 1)] * alone
         tick = next((tick for tick in range(max(first, at), last + 1) if tick not in taken
@@ -152,7 +165,7 @@ def _spaced(order: PartialOrder, fills: Sequence[int], ranges: Mapping[int, Tick
             return None
         found[number] = tick
         taken |= {*range(tick, tick + issue)}
-        at = tick + max(1, spacing)
+        at = tick + max(1, spacing * order.step.costs[number].busy // most)
     return found
 
 

@@ -17,6 +17,7 @@ from asmgen.author.schedule.partialorder import PartialOrder
 from asmgen.author.schedule.schedules import Arrangement
 from asmgen.author.schedule.stepclock import StepTime
 from asmgen.author.schedule.unitcosts import UnitKind
+from asmgen.isa.registers import m0
 
 _NEAR = 6  # gaps that are tried for a unit, on either side of its own
 _MEMORY = (UnitKind.LDS_READ, UnitKind.LOAD, UnitKind.FILL)
@@ -140,12 +141,22 @@ class Refinement:
         borders = sorted({*self.barriers, *self.own})
         if borders and step.units[number].effects.memory:
             tick = at[number]
-            before = max(tick - (tick - border - 1) % length - 1 for border in borders)
-            after = min(tick + (border - tick) % length for border in borders)
-            low, high = max(low, before + 1), min(high, after)
+            earlier = max(tick - (tick - border - 1) % length - 1 for border in borders)
+            later = min(tick + (border - tick) % length for border in borders)
+            low, high = max(low, earlier + 1), min(high, later)
+        if self._of_m0(number):  # the order of fills and of what writes M0 for them was chosen with them
+            others = [(tick, other) for other, tick in at.items() if other != number and self._of_m0(other)]
+            before = max((one for one in others if one < (at[number], number)), default=None)
+            after = min((one for one in others if one > (at[number], number)), default=None)
+            low = low if before is None else max(low, before[0] + (before[1] > number))
+            high = high if after is None else min(high, after[0] - (after[1] < number))
         if number in self.order.ranges:
             low, high = max(low, self.order.ranges[number][0]), min(high, self.order.ranges[number][1])
         return low, high
+
+    def _of_m0(self, number: int) -> bool:
+        effects = self.step.units[number].effects
+        return bool((effects.reads | effects.writes) & m0.mask)
 
     def _wait_range(self, wait: int) -> tuple[int, int]:
         """Of a barrier's wait, from the access before it to the barrier; of others, the whole step."""

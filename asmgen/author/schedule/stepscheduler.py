@@ -173,7 +173,8 @@ def _m0_apart(step: StepFacts, order: list[Placed]) -> list[Placed]:
         before, entry, after = order[position - 1:position + 2]
         if isinstance(entry, int) and isinstance(after, int) and \
                 step.units[entry].effects.writes & step.units[after].effects.reads & m0.mask:
-            held = isinstance(before, int) and any(edge.after == entry and not edge.distance for edge in step.after[before])
+            held = isinstance(before, int) and (any(edge.after == entry and not edge.distance for edge in step.after[before])
+                                                or step.units[before].effects.reads & m0.mask)
             if not held:
                 order[position - 1:position + 1] = [entry, before]
     return order
@@ -197,6 +198,8 @@ def _gap_order(step: StepFacts, gap: Sequence[int]) -> list[int]:
     waiting = [number for number in gap if step.kinds[number] is not UnitKind.COMPUTE or not step.costs[number].busy]
     free = [number for number in waiting if not any(edge.before in gap and not edge.distance for edge in step.before[number])
             and not any(edge.after in gap and not edge.distance for edge in step.after[number])]
+    of_m0 = [number for number in gap if (step.units[number].effects.reads | step.units[number].effects.writes) & m0.mask]
+    free = [number for number in free if number not in of_m0 or len(of_m0) == 1]
     moving = frozenset(free)
     found: list[int] = []
     for number in gap:
