@@ -65,7 +65,7 @@ class StepScales:
 
 
 def scales_of(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
-              wn: ag.WaveIndex) -> dict[str, StepScales]:
+              wn: ag.WaveIndex, stages: int) -> dict[str, StepScales]:
     """Those of A, unless the kernel makes them, and of B."""
     width: ag.Reg | None = None
     if arranged(k.parameters):
@@ -74,20 +74,21 @@ def scales_of(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, row0: ag.R
     found = {}
     for axis, (name, first, waves) in enumerate((("a", row0, wm), ("b", column0, wn))):
         if name == "b" or not is_quantised(k.parameters):
-            found[name] = _scales(k, name, axis, shape, depth, first, "mn"[axis], waves, width)
+            found[name] = _scales(k, name, axis, shape, depth, first, "mn"[axis], waves, width, stages)
             found[name].prepare()
     return found
 
 
 def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, depth: Depth, first: ag.Reg, size: str, waves: ag.WaveIndex,
-            width: ag.Reg | None) -> StepScales:
+            width: ag.Reg | None, stages: int) -> StepScales:
     """Groups of rows whose scales of a step are 64 dwords."""
     plan, tile, rows = k.registers, k.variant.tile, group_rows(k.variant.tile, axis)
     groups_of_tile = tile[axis] // rows
     own = groups_of_tile // waves.count
     lanes = ag.block_fragment(ag.with_dtype(shape.d, "i32"), own, 1, ag.LANES)
-    held = k.tile(f"S{name.upper()}", own, ag.LANES, lanes, stages=2)
-    shared = k.shared(f"S{name.upper()}s", "i32", groups_of_tile, ag.LANES, stages=k.variant.stages,
+    copies = 3 if stages == 3 else 2  # so that a loop has as many copies of a step as LDS has stages
+    held = k.tile(f"S{name.upper()}", own, ag.LANES, lanes, stages=copies)
+    shared = k.shared(f"S{name.upper()}s", "i32", groups_of_tile, ag.LANES, stages=stages,
                       serves=(ag.FragmentRead(lanes), ag.DmaFill(_WORD)), placement=ag.Placement(_by_lanes(own // _HALVES, waves.count)))
     groups, group0 = (plan.sgprs(1, f"scale_{what}_{name}") for what in ("groups", "group0"))
     k.s_add_u32(groups, k.argument(size), rows - 1)

@@ -45,10 +45,15 @@ class LdsMap:
         """The bytes of LDS that the kernel needs."""
         return max((item.high for item in self.ranges), default=0)
 
+    @property
+    def limit(self) -> int:
+        """The bytes that a workgroup may have."""
+        return architecture(self.arch).lds_bytes
+
     def take(self, name: str, size: int, align: int = 16) -> LdsRange:
         """Take `size` bytes after the last range. Raises AsmgenError if the architecture has not that much LDS."""
         low = -(-self.size // align) * align
-        limit = architecture(self.arch).lds_bytes
+        limit = self.limit
         if low + size > limit:
             held = ", ".join(f"{item.name} {item.size}" for item in self.ranges) or "nothing"
             raise AsmgenError(f"LDS range {name} needs {size} bytes from {low} on, but {self.arch} has {limit} bytes a workgroup; "
