@@ -327,13 +327,13 @@ def _joint_fault(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> str
         return _matrix_fault(form, operands)
     if encoding in _MEMORY:
         return _data_fault(opcode, form, operands)
-    literals = _literals(form, operands)
+    literals = literals_of(form, operands)
     if len(literals) > 1:
         return f"only one literal fits, got {' and '.join(format_operand(value) for value in literals.values())}"
     return ""
 
 
-def _literals(form: Form, operands: Sequence[Operand]) -> dict[int | str, Operand]:
+def literals_of(form: Form, operands: Sequence[Operand]) -> dict[int | str, Operand]:
     """The distinct literals by their bits (or symbol)."""
     found: dict[int | str, Operand] = {}
     for slot, operand in zip(form.operands, operands, strict=True):
@@ -364,7 +364,7 @@ def _bus_fault(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> str:
             users[value.name] = value.name
     if "vcc" in opcode.reads:
         users[_VCC, 2] = "vcc (implicit)"
-    for bits, literal in _literals(form, operands).items():
+    for bits, literal in literals_of(form, operands).items():
         users["literal", bits] = format_operand(literal)
     if len(users) <= 1:
         return ""

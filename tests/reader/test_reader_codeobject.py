@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from asmgen.codeobject.load import CodeObject
+from asmgen.isa.codecost import code_bytes
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Instruction, Label, Program
 from asmgen.reader.disassembly import read_functions, read_kernel
@@ -49,6 +50,24 @@ def test_addresses_sizes_and_the_accumulation_offset() -> None:
         ("s_endpgm", 12, 4),
     ]
     assert (program.name, program.arch, program.accum_offset, program.entry) == ("k", "gfx950", 16, "")
+
+
+def test_sizes_are_those_that_codecost_says() -> None:
+    lines = ("s_mov_b32 s4, 64", "s_mov_b64 s[4:5], 0x1234567", "s_movk_i32 s4, 0x7fff", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 0x5",
+             "s_cmp_eq_u32 s4, 0x1000", "s_waitcnt vmcnt(0)", "s_load_dwordx4 s[8:11], s[0:1], 0x10", "v_mov_b32 v1, 0xff800000",
+             "v_add_f32 v1, 1.0, v2", "v_add_f32 v1, 0x3f800001, v2", "v_add_f32_e64 v1, -v1, v2", "v_fmaak_f32 v1, v2, v3, 0x1",
+             "v_cmp_le_i32 vcc, 1, v2", "v_cmp_le_i32_e64 s[8:9], 1, v2", "v_cndmask_b32 v1, v2, v3, vcc",
+             "v_pk_mul_f32 v[2:3], v[4:5], v[6:7]",
+             "v_mov_b32_dpp v1, v2 quad_perm:[0,1,2,3] row_mask:0xf bank_mask:0xf", "ds_read_b128 v[4:7], v1 offset:16",
+             "buffer_load_dwordx4 v[4:7], v1, s[8:11], 0 offen", "v_mfma_f32_16x16x32_bf16 v[4:7], v[8:11], v[12:15], v[4:7]",
+             "v_mfma_scale_f32_16x16x128_f8f6f4 v[4:7], v[8:15], v[16:23], v[4:7], v1, v2 op_sel_hi:[0,0,0]",
+             "v_permlane32_swap_b32 v1, v2",
+             "global_store_dword v[4:5], v1, off", "v_accvgpr_read_b32 v1, a2", "s_endpgm")
+    code_object = load(kernel_text("k", "k:\n" + "".join(f" {line}\n" for line in lines) + " .size k, .-k"))
+    program = read_kernel(code_object, code_object.kernel())
+    assert len(program) == len(lines)
+    for item in program.instructions:
+        assert code_bytes(item.name, item.form, item.operands) == item.size, item.text
 
 
 def test_padding_is_dropped_where_nothing_runs_into_it() -> None:

@@ -25,6 +25,7 @@ from dataclasses import replace
 
 from asmgen.author.step.effects import Tag
 from asmgen.isa.check import resolve
+from asmgen.isa.codecost import DWORD, code_bytes, shares
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import Operand, Symbol, Waitcnt
 from asmgen.isa.records import dataclass
@@ -38,8 +39,8 @@ OPPOSITE = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1
 
 SETTLES = "so that no load is in flight on the way back"
 """The comment of the wait with which a shared block begins. Nothing in the block needs it; the code after it may wait for less."""
-_LEAST_SHARED = 8
-"""Instructions of a block that is shared: a stub, its share of the return and the wait are 5 dwords, and an instruction is 1 or 2."""
+_STUB, _BACK, _SETTLE = (count * DWORD for count in (2, 2, 1))
+"""Bytes of a shared block's stubs, of what goes back to each but the last one, and of its wait."""
 
 
 def check_block(name: str, items: Sequence[Item]) -> None:
@@ -152,10 +153,17 @@ def _groups(blocks: Sequence[_Moved], shared: Sequence[Sharing]) -> list[tuple[l
     found: dict[object, tuple[list[_Moved], Reg | None]] = {}
     for block in blocks:
         number, sharing = next(((number, one) for number, one in enumerate(shared) if one.holds(block.position)), (-1, None))
-        alone = sharing is None or len(block.body) < _LEAST_SHARED
-        key = block.position if alone else (number, block.tag.phase, block.tag.ordinal, block.text())
-        found.setdefault(key, ([], None if alone or sharing is None else sharing.room))[0].append(block)
-    return [(group, room if len(group) > 1 else None) for group, room in found.values()]
+        key = block.position if sharing is None else (number, block.tag.phase, block.tag.ordinal, block.text())
+        found.setdefault(key, ([], None if sharing is None else sharing.room))[0].append(block)
+    return [one for group, room in found.values() for one in _sharing(group, room)]
+
+
+def _sharing(group: list[_Moved], room: Reg | None) -> list[tuple[list[_Moved], Reg | None]]:
+    """Equal blocks together where that takes less text, else each alone."""
+    size = sum(code_bytes(item.name, item.form, item.operands) for item, _ in group[0].body if isinstance(item, Instruction))
+    if room is not None and shares(len(group), size + DWORD, _STUB, _BACK, _SETTLE):
+        return [(group, room)]
+    return [([block], None) for block in group]
 
 
 def _one(block: _Moved, arch: str) -> list[tuple[Item, Tag]]:
