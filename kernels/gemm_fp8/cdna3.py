@@ -21,7 +21,7 @@ from asmgen.kernels.products.split import epilogue_of
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, stages=1)
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1, **BY_ROWS)
-@GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1, **BY_ROWS)
+@GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
 def cdna3(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     M = narrow_shape(k)

@@ -33,8 +33,6 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
     A = k.tile("A", tm // 2 // down, tk, fa, note="one half of M at a time")
     B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
-    # 8 waves of 256 x 256 have no room for a bias beside them
-    overlaps = k.p.bias == "none" or interleaved or tm * tn < 256 * 256
     stages = k.variant.stages
     # rows of B in an order that gives a lane eight neighbours of a row of D; for f32 four neighbours are 16 bytes already
     paired = None if deals_no_rows(k, "b") or stored_type(k) == "f32" else ag.dealt(M.d.T, 2)
@@ -44,6 +42,10 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
 
     # LDS map, and what is on its way there
     of_a, of_b = feed_of(k, "a", "A", fa, tm, stages), feed_of(k, "b", "B", fb, tn, stages, paired)
+
+    # beside a bias, 8 waves of 256 x 256 have no room for the last step, nor have 4 whose registers transpose lines
+    crowded = not interleaved or ((of_a.transposes or of_b.transposes) and stages == 1)
+    overlaps = k.p.bias == "none" or not crowded or tm * tn < 256 * 256
 
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight

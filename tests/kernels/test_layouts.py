@@ -23,7 +23,8 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("gemm-bf16", "gfx942", {"tile": "128x128x64", **TN}, {"m": 136, "n": 122, "k": 192, "ldb": 128}),
     ("gemm-fp8", "gfx950", {"tile": "64x32x128", **TT, "scales": "row", "a_dtype": "e5m2"}, {"m": 80, "n": 68, "k": 384, "batch": 2}),
     ("gemm-fp8", "gfx950", {"tile": "256x256x128", "schedule": "ping-pong", **TN}, {"m": 144, "n": 272, "k": 256}),
-    ("gemm-fp8", "gfx942", {"tile": "128x128x128", **NN}, {"m": 36, "n": 132, "k": 256, "ldb": 144}),
+    ("gemm-fp8", "gfx942", {"tile": "256x256x128", "schedule": "interleave", **TN, "bias": "row"},
+     {"m": 36, "n": 132, "k": 256, "lda": 48, "ldb": 144}),
 ]
 
 
