@@ -5,6 +5,7 @@ tests/random_steps.py runs drawn steps under it against loops written by hand.
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate
 
 import numpy as np
@@ -15,10 +16,13 @@ from hypothesis import strategies as st
 from asmgen.author.emit.builder import Builder
 from asmgen.author.loop.pipeline import pipeline
 from asmgen.author.schedule.barrierchoice import BarrierSearch, FillKind
+from asmgen.author.schedule.partialorder import PartialOrder
+from asmgen.author.schedule.readtimes import place_reads
 from asmgen.author.schedule.reservations import Reservations
+from asmgen.author.schedule.stepfacts import NoRoom, StepFacts
 from asmgen.author.schedule.stepgraph import dependences
 from asmgen.author.schedule.stepscheduler import Modulo
-from asmgen.author.schedule.streamtimes import evenly
+from asmgen.author.schedule.streamtimes import evenly, place_compute
 from asmgen.author.schedule.unitcosts import StepMachine, UnitKind, cost_of, kinds_of
 from asmgen.author.step.effects import Tag, Unit
 from asmgen.author.step.iterations import PipelineError, StepIndex, operation
@@ -121,6 +125,24 @@ def test_costs_come_from_the_timing_table() -> None:
 def test_a_step_without_matrix_instructions_is_refused() -> None:
     with pytest.raises(PipelineError, match="this step has none"):
         Modulo().arrange([units("v_mov_b32 v0, v1\n")], {0: 0}, MACHINE)
+
+
+def test_what_finds_no_tick_is_refused_with_what_asks_before_and_after() -> None:
+    products = [f"v_mfma_f32_16x16x32_bf16 v[{to}:{to + 3}], v[{of}:{of + 3}], v[8:11], v[{to}:{to + 3}]" for to, of in
+                ((0, 4), (16, 4), (24, 20))]
+    lines = products[0], "ds_read_b128 v[4:7], v12", products[1], "v_exp_f32 v20, v16", products[2]
+    order = PartialOrder(StepFacts([units("\n".join(lines) + "\n")], dict.fromkeys(range(5), 0), MACHINE), 20)
+    order.at = {0: 8, 2: 9, 4: 16}
+    order.bound()
+    with pytest.raises(NoRoom) as caught:
+        place_reads(order, [1], {0: 12, 2: 10, 4: 16})
+    assert re.fullmatch(r"ds_read_b128 .* has no tick: v_mfma\S* v\[0:3\].* needs what it overwrites up to tick \d+ of 20, and v_mfma\S* "
+                        r"v\[16:19\].* needs what it reads at tick \d+", caught.value.sentence)
+    order.latest[3] = 9
+    with pytest.raises(NoRoom) as caught:
+        place_compute(order)
+    assert re.fullmatch(r"v_exp_f32 v20, v16 has no tick: its operands are there at tick \d+ of 20, after v_mfma\S* v\[16:19\].*, and "
+                        r"v_mfma\S* v\[24:27\].* needs its result at tick 9", caught.value.sentence)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=12), st.integers(0, 60))

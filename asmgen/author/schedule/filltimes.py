@@ -11,6 +11,8 @@ from asmgen.author.schedule.partialorder import FREE, GAP, MEMORY, PartialOrder
 from asmgen.author.schedule.seldomfills import place_seldom
 from asmgen.author.schedule.stepfacts import NoRoom
 from asmgen.author.schedule.unitcosts import UnitKind
+from asmgen.author.step.effects import Unit
+from asmgen.author.step.merge import described
 from asmgen.isa.registers import m0
 
 _MOST_BARRIERS = 4
@@ -53,8 +55,8 @@ def _chosen(order: PartialOrder, known: Mapping[int, int]) -> BarrierChoice | No
         if best is not None:
             return best._replace(ranges=tuple(best.ranges[number] for number in numbers))
     unit = step.units[next(iter([*fills, *step.of(UnitKind.COMPUTE)]))]
-    raise NoRoom(unit, f"with {_MOST_BARRIERS} barriers a step not every shared tile can be read and refilled; more stages of LDS "
-                        "would work")
+    raise NoRoom(unit, f"with {_MOST_BARRIERS} barriers a step not every shared tile can be read and refilled{_beside(order, unit)}; more "
+                       "stages of LDS would work")
 
 
 def plain_fills(order: PartialOrder) -> list[int]:
@@ -142,7 +144,13 @@ def _place_in_ranges(order: PartialOrder, choice: BarrierChoice) -> None:
                 place_seldom(order, _writers(order))
                 return
     unit = step.units[fills[0]]
-    raise NoRoom(unit, f"{len(fills)} fills find no room between the barriers of a step of {length} ticks")
+    raise NoRoom(unit, f"{len(fills)} fills find no room between the barriers of a step of {length} ticks{_beside(order, unit)}")
+
+
+def _beside(order: PartialOrder, unit: Unit) -> str:
+    """A fill with the read that is nearest to it, for a refusal."""
+    read = next((handoff.read for handoff in order.step.handoffs if handoff.write == unit.tag.ordinal), None)
+    return f", among them {described(unit)} and {described(order.step.units[read])}" if read is not None else ""
 
 
 def _spaced(order: PartialOrder, fills: Sequence[int], ranges: Mapping[int, Ticks], spacing: int,

@@ -9,6 +9,7 @@ from asmgen.author.schedule.partialorder import FREE, VECTOR, PartialOrder
 from asmgen.author.schedule.stepfacts import NoRoom
 from asmgen.author.schedule.streamtimes import dues, paced
 from asmgen.author.schedule.unitcosts import UnitKind
+from asmgen.author.step.merge import described
 
 
 def place_matrix(order: PartialOrder) -> None:
@@ -61,8 +62,9 @@ def _gap_of(order: PartialOrder, group: Sequence[int], wanted: int) -> tuple[int
                if earliest < following and max(end, earliest) <= order.latest[group[-1]]]
     if not allowed:
         unit = step.units[group[0]]
-        raise NoRoom(unit, f"{unit} has no pause of the matrix cores: its operands are there at tick {earliest} of {order.length}, and its "
-                           f"result is due at tick {order.latest[group[-1]]}")
+        raise NoRoom(unit, f"{unit} has no pause of the matrix cores: its operands are there at tick {earliest} of {order.length}, after "
+                           f"{order.asks(group[0], True, order.at)}, and {order.asks(group[-1], False, order.at)} needs the run's result "
+                           f"at tick {order.latest[group[-1]]}")
     gap = min(min(allowed, key=lambda gap: abs(ends[gap] - wanted)) + order.delay, allowed[-1])
     return gap, max(0, earliest - ends[gap])
 
@@ -72,4 +74,5 @@ def _check(order: PartialOrder) -> None:
     for before, after, latency, distance in order.step.edges:
         if before in order.at and after in order.at and order.at[before] + latency > order.at[after] + distance * order.length:
             unit = order.step.units[after]
-            raise NoRoom(unit, f"{unit} would stand before its operands in a step of {order.length} ticks")
+            raise NoRoom(unit, f"{unit} would stand before its operand of {described(order.step.units[before])} is there, in a step of "
+                               f"{order.length} ticks")

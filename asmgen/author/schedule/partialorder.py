@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from functools import cached_property
 
 from asmgen.author.schedule.reservations import Reservations
 from asmgen.author.schedule.stepfacts import StepFacts
 from asmgen.author.schedule.unitcosts import UnitKind
+from asmgen.author.step.merge import described
 
 FREE, VECTOR, BUS, LDS, MEMORY, APART, GAP = "issue", "vector", "bus", "lds", "memory", "apart", "gap"
 """Resources of the reservation table. APART is what reads that stand apart take of each other, GAP all ticks between two matrix units: of
@@ -73,3 +75,14 @@ class PartialOrder:
             if not changed:
                 break
         return found
+
+    def asks(self, number: int, forward: bool, ticks: Mapping[int, int]) -> str:
+        """The unit whose dependence makes another one's earliest (`forward`) or latest tick what it is, where `ticks` stand, in words."""
+        step, length, asking = self.step, self.length, []
+        for edge in step.before[number] if forward else step.after[number]:
+            other = edge.before if forward else edge.after
+            if other != number:
+                tick = {**(self.earliest if forward else self.latest), **ticks}.get(other, 0)
+                distance = edge.latency - edge.distance * length
+                asking.append((-(tick + distance) if forward else tick - distance, other))
+        return described(step.units[min(asking)[1]]) if asking else "the end of the step"

@@ -23,8 +23,9 @@ def place_reads(order: PartialOrder, numbers: Sequence[int], known: Mapping[int,
                             for edge in step.users[number] if edge.after in known)])
         if first > last:
             unit = step.units[number]
-            raise NoRoom(unit, f"{unit} has no tick: what it overwrites is needed up to tick {first % length} of {length}, and what "
-                                f"it reads is needed at tick {last % length}")
+            raise NoRoom(unit, f"{unit} has no tick: {order.asks(number, True, known)} needs what it overwrites up to tick "
+                               f"{first % length} of {length}, and {order.asks(number, False, known)} needs what it reads at tick "
+                               f"{last % length}")
         ranges.append((last, first, soft, number))
     for last, first, soft, number in sorted(ranges):
         cost = step.costs[number]

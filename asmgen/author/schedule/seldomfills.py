@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from asmgen.author.schedule.partialorder import PartialOrder
 from asmgen.author.schedule.stepfacts import NoRoom
 from asmgen.author.schedule.unitcosts import UnitKind
+from asmgen.author.step.merge import described
 
 _Key = tuple[int, int]
 """A tick and a number: units of one tick stand by number."""
@@ -26,7 +27,9 @@ def place_seldom(order: PartialOrder, writers: Mapping[int, int]) -> None:
         first, last = max(order.ranges[number][0] for number in group), min(order.ranges[number][1] for number in group)
         tick = next((tick for tick in range(first, last + 1) if _stands_apart(tick, writer, group, held)), None)
         if tick is None:
-            raise NoRoom(step.units[group[0]], "between the barriers of the step M0 has another value for other fills")
+            other = next(number for of, number in ((of, numbers[0]) for of, numbers in groups.items()) if of != writer)
+            raise NoRoom(step.units[group[0]], f"{step.units[group[0]]} has no tick: between the barriers of the step M0 has another value "
+                                               f"for {described(step.units[other])}")
         for number in {writer, *group}:
             order.at[number] = tick
 

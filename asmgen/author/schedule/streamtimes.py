@@ -145,8 +145,9 @@ def place_compute(order: PartialOrder) -> None:
         else:
             if first > order.latest[number]:
                 unit = step.units[number]
-                raise NoRoom(unit, f"{unit} has no tick: its operands are there at tick {first} of {order.length}, and its result is due "
-                                   f"at tick {order.latest[number]}")
+                raise NoRoom(unit, f"{unit} has no tick: its operands are there at tick {first} of {order.length}, after "
+                                   f"{order.asks(number, True, order.at)}, and {order.asks(number, False, order.at)} needs its result at "
+                                   f"tick {order.latest[number]}")
             order.at[number] = reach[name] = _tick_of(order, number, first, wanted[number], due[number])
         following = next(heads[name], None)
         if following is None:
