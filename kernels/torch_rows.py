@@ -174,3 +174,10 @@ def _quantize(torch: Any, device: DeviceOf) -> None:
     _operator(torch, "quantize", "(Tensor x, str to='fp8', str group='auto', str rounding='even', str layout='plain') -> (Tensor, Tensor)",
               lambda x, to="fp8", group="auto", rounding="even", layout="plain":
               quantize.to(x, to, group, rounding, layout, device=device(x)), shapes)
+
+    def both_shapes(x: Any, to: str = "mxfp8", rounding: str = "even", layout: str = "plain") -> tuple[Any, ...]:
+        return *shapes(x, to, "auto", rounding, layout), *shapes(x.new_empty((x.shape[-1], x.shape[-2])), to, "auto", rounding, layout)
+
+    _operator(torch, "quantize_both_ways", "(Tensor x, str to='mxfp8', str rounding='even', str layout='plain') -> "
+              "(Tensor, Tensor, Tensor, Tensor)", lambda x, to="mxfp8", rounding="even", layout="plain":
+              quantize.to(x, to, "auto", rounding, layout, columnwise=True, device=device(x)), both_shapes)

@@ -34,9 +34,7 @@ def by_blocks(k: ag.TileBuilder) -> None:
     D = k.tile("D", 1, wide, ag.with_dtype(lanes, to))
     E = k.tile("E", 1, wide // BLOCK, ag.exponent_fragment(R.fragment))
     scales = BlockScales(walk, run, wide, p.layout)
-    k.s_setreg_imm32_b32(ag.HwReg(_MODE, 4, 2), _KEEPS_SUBNORMALS)
-    if ag.element_bits(to) == 8:
-        k.s_setreg_imm32_b32(ag.HwReg(_MODE, 23, 1), _KEEPS_BELOW_LARGEST)
+    set_modes(k, to)
     ag.fill_with(k, D, 0)  # which the parts of its registers are written into
 
     x.load(X)
@@ -53,3 +51,10 @@ def by_blocks(k: ag.TileBuilder) -> None:
     d.store(ag.as_bytes(D) if ag.element_bits(to) < 8 else ag.Tile(D.name, 1, wide, ag.with_dtype(D.fragment, "i8"), D.registers))
     scales.store(E)
     walk.go_on("rows")
+
+
+def set_modes(k: ag.TileBuilder, to: str) -> None:
+    """What blocks ask of MODE."""
+    k.s_setreg_imm32_b32(ag.HwReg(_MODE, 4, 2), _KEEPS_SUBNORMALS)
+    if ag.element_bits(to) == 8:
+        k.s_setreg_imm32_b32(ag.HwReg(_MODE, 23, 1), _KEEPS_BELOW_LARGEST)

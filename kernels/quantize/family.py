@@ -7,10 +7,11 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.quantize.formats import BLOCKS, BYTES, GROUP, SOURCES, group_of, is_blocks, least_scale_stride, row_bytes
+from asmgen.kernels.quantize.strips import BAND, bands_of, bands_of_workgroup, strip_of, transposed
 from asmgen.kernels.rows.blockscales import BLOCK
-from asmgen.kernels.rows.contract import ROW_GRID, row_parameters, row_stride
+from asmgen.kernels.rows.contract import MOST_ROWS, row_parameters, row_stride
 from asmgen.kernels.rows.eightbits import ENCODINGS
-from asmgen.kernels.rows.rowshape import with_lanes
+from asmgen.kernels.rows.rowshape import ROW_LANES, groups_of, rows_of_workgroup, with_lanes
 
 _DWORD = 4  # bytes
 _ALONE = ("token", "tensor")
@@ -32,7 +33,11 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("layout", "build", str, "where scales of MX types lie: plain: row after row; shuffled: as gemm-mx takes them, with "
                      "zeros in pads of columns", default="plain", choices=("plain", "shuffled") if blocks else ("plain",)),
         ag.Parameter("smooth", "build", bool, "columns are multiplied by a vector first", default=False),
-        *(one for one in row_parameters(variant) if one.name != "access"),
+        ag.Parameter("columnwise", "build", bool, "of MX types also d_t and scale_t: the transpose of x, whose blocks are 32 rows of x",
+                     default=False, choices=(False, True) if blocks and variant.lanes == max(ROW_LANES) else (False,)),
+        *(one for one in row_parameters(variant) if one.name not in ("access", "each")),
+        ag.Parameter("each", "run", int, "groups of rows that a workgroup makes, one after the other; columnwise: bands of 32 rows",
+                     minimum=1, maximum=MOST_ROWS, default_from=ag.Formula("as many as fill the GPU once", lambda p: _each(variant, p))),
         ag.Parameter("access", "build", str, "16 bytes a lane, from rows that begin at multiples of 4 bytes", default="wide",
                      choices=("wide",)),
         row_stride(variant, "x"),
@@ -43,7 +48,31 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scale_stride", "run", int, "scales from one row to the next", minimum=1, maximum=1 << 24,
                      default_from=ag.Formula("ceil(columns / 128), of MX types ceil(columns / 32), up to a multiple of 8 where shuffled",
                                              least_scale_stride)),
+        ag.Parameter("d_t_stride", "run", int, "bytes from one row of d_t to the next", minimum=1, multiple_of=_DWORD, maximum=_MOST_STRIDE,
+                     default_from=ag.Formula("the bytes of ceil(rows / 32) blocks",
+                                             lambda p: _own_bytes(p) if p["columnwise"] else _DWORD)),
+        ag.Parameter("scale_t_stride", "run", int, "scales from one row of scale_t to the next", minimum=1, maximum=_MOST_STRIDE,
+                     default_from=ag.Formula("ceil(rows / 32), up to a multiple of 8 where shuffled",
+                                             lambda p: least_scale_stride(transposed(p)) if p["columnwise"] else 1)),
     )
+
+
+_MOST_STRIDE = (1 << 21) - _DWORD
+"""Bytes whose product with the columns of a strip leaves room for what no descriptor shows."""
+
+
+def _own_bytes(p: ag.Values) -> int:
+    return row_bytes(transposed(p))
+
+
+def _each(variant: ag.Variant, p: ag.Values) -> int:
+    return bands_of_workgroup(variant, p) if p["columnwise"] else rows_of_workgroup(variant, p)
+
+
+def _grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
+    if p["columnwise"]:
+        return strip_of(variant, p).count, -(-bands_of(p) // p["each"]), 1
+    return -(-groups_of(variant, p) // p["each"]), 1, 1
 
 
 def _most_stride(variant: ag.Variant) -> int:
@@ -63,9 +92,11 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
         ag.ContractArgument("d", "pointer", "rows x columns bytes"),
         ag.ContractArgument("scale", "pointer", scales[group]),
         *([ag.ContractArgument("smooth_scale", "pointer", "columns factors of the type of x, 4-byte aligned")] if build["smooth"] else []),
+        *([ag.ContractArgument("d_t", "pointer", "columns x rows, as d"),
+           ag.ContractArgument("scale_t", "pointer", "columns x rows / 32 e8m0 bytes")] if build["columnwise"] else []),
         ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
         *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row")
-          for name in ("x", "d", *(["scale"] if by_columns else []))),
+          for name in ("x", "d", *(["scale"] if by_columns else []), *(["d_t", "scale_t"] if build["columnwise"] else []))),
     )
 
 
@@ -90,7 +121,7 @@ def _chosen(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
     """The fewest lanes that serve; groups of columns and blocks have a wave for a row at least."""
     given = {"group": "auto", "to": "fp8", "layout": "plain", **values}
     wide = group_of(given) not in _ALONE or is_blocks(given) or given["layout"] != "plain"
-    return with_lanes(candidates, values, ag.LANES if wide else 0)
+    return with_lanes(candidates, values, max(ROW_LANES) if values.get("columnwise") else ag.LANES if wide else 0)
 
 
 QUANTIZE = ag.Family(
@@ -98,7 +129,9 @@ QUANTIZE = ag.Family(
     title="d = x / scale, rounded to nearest even, with scales that follow from the largest magnitudes",
     parameters=_parameters,
     arguments=_arguments,
-    grid=ROW_GRID,
+    grid=ag.GridRule("ceil(groups of rows / each), 1: a group is as many rows as a workgroup has at once; columnwise: strips of "
+                     "columns, ceil(bands / each)", _grid),
+    axes="xy",
     problem=_problem,
     algebra=_algebra,
     selection=_chosen,
@@ -106,6 +139,18 @@ QUANTIZE = ag.Family(
                    lambda p: p["x_stride"] >= p["columns"] and p["x_stride"] % 2 == 0),
            ag.Rule("d_stride must be at least the bytes of a row: columns, of MX types those of whole blocks",
                    ("d_stride", "columns", "to"), lambda p: p["d_stride"] >= row_bytes(p)),
+           ag.Rule("columnwise is for MX types without smooth, and columns must be a multiple of 32",
+                   ("columnwise", "to", "smooth", "columns"),
+                   lambda p: not p["columnwise"] or is_blocks(p) and not p["smooth"] and p["columns"] % BLOCK == 0),
+           ag.Rule("32 rows of x, and of d, must be less than 2^31 bytes in a columnwise build",
+                   ("columnwise", "x_stride", "d_stride", "from"),
+                   lambda p: not p["columnwise"] or BAND * max(p["d_stride"], p["x_stride"] * (4 if p["from"] == "f32" else 2)) < 1 << 31),
+           ag.Rule("d_t_stride must be at least the bytes of ceil(rows / 32) blocks", ("columnwise", "d_t_stride", "rows", "to"),
+                   lambda p: not p["columnwise"] or p["d_t_stride"] >= _own_bytes(p)),
+           ag.Rule("scale_t_stride must be at least ceil(rows / 32), and a multiple of 8 where shuffled",
+                   ("columnwise", "scale_t_stride", "rows", "layout"),
+                   lambda p: not p["columnwise"] or p["scale_t_stride"] >= least_scale_stride(transposed(p))
+                   and (p["layout"] == "plain" or p["scale_t_stride"] % 8 == 0)),
            ag.Rule("group must be 32 or auto for MX types and no other", ("group", "to"),
                    lambda p: (group_of(p) == str(BLOCK)) == is_blocks(p)),
            ag.Rule("rounding must be even and layout plain but for MX types", ("rounding", "layout", "to"),

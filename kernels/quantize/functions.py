@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from asmgen.kernels.quantize.formats import BLOCKS, GROUP, group_of, is_blocks, least_scale_stride, row_bytes
-from asmgen.kernels.rowlaunch import empty, launch, rows_of, vector
+from asmgen.kernels.rowlaunch import TensorRows, empty, launch, rows_of, vector
 from asmgen.kernels.rows.blockscales import BLOCK, SHUFFLED_ROWS
 from asmgen.kernels.tensors import TensorError, gpu_of, located
 
@@ -17,14 +17,15 @@ _EIGHT = {("fp8", "gfx950"): "float8_e4m3fn", ("bf8", "gfx950"): "float8_e5m2", 
 
 
 def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", layout: str = "plain", scale: Any = None, smooth: Any = None,
-       out: Any = None, scale_out: Any = None, device: Any = None, stream: Any = None) -> tuple[Any, Any]:
+       out: Any = None, scale_out: Any = None, device: Any = None, stream: Any = None, columnwise: bool = False) -> tuple[Any, ...]:
     """(d, scale) of x [..., columns] of bfloat16, float16 or float32: x = d * scale, as kernels/quantize says.
 
     `to` is fp8, bf8, int8 with float32 scales for each `group`: tensor (`scale` is given, one float32), token (a row) or 128 columns; or
     mxfp8, mxbf8, mxfp6, mxbf6, mxfp4 with an e8m0 byte for 32 columns, by `rounding` even, floor or up, in rows or as gemm.mx takes them
     (`layout` shuffled, with rows up to a multiple of 32). d has the type of its elements where the architecture has it, else it is bytes
-    (uint8), two fp4 or four fp6 numbers in 1 or 3 of them. `smooth` is a vector that multiplies columns first. Tensors, `device` and errors
-    are as for norm.layer; columns of MX types that fill no block have zeros after them.
+    (uint8), two fp4 or four fp6 numbers in 1 or 3 of them. `smooth` is a vector that multiplies columns first. With
+    `columnwise`, of MX types, the result is (d, scale, d_t, scale_t): the same of the transpose of x [rows, columns], from one launch.
+    Tensors, `device` and errors are as for norm.layer; columns of MX types that fill no block have zeros after them.
     """
     of = "quantize.to"
     rows = rows_of("x", x, of)
@@ -53,11 +54,22 @@ def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", lay
     tensors = {"x": x, "d": d, "scale": scales}
     if smooth is not None:
         tensors["smooth_scale"] = vector("smooth", smooth, of, rows.columns, rows.dtype)
-    run: dict[str, Any] = {"rows": rows.rows, "x_stride": rows.stride, "d_stride": stride}
+    further = _transposed(build, tensors, rows, used.arch) if columnwise else {}
+    run: dict[str, Any] = {"rows": rows.rows, "x_stride": rows.stride, "d_stride": stride, **further}
     if group_of(build) in (str(GROUP), str(BLOCK)):
         run["scale_stride"] = located("scale", scales, of)[1][0][-1]
-    launch("quantize", of, build, run, tensors, ("d",) if scale is not None else ("d", "scale"), used, stream)
-    return d, scales
+    written = tuple(name for name in ("d", "scale", "d_t", "scale_t") if name in tensors and (name != "scale" or scale is None))
+    launch("quantize", of, build, run, tensors, written, used, stream)
+    return (d, scales) if not columnwise else (d, scales, tensors["d_t"], tensors["scale_t"])
+
+
+def _transposed(build: dict[str, Any], tensors: dict[str, Any], rows: TensorRows, arch: str) -> dict[str, int]:
+    """d_t and scale_t, and their strides."""
+    build["columnwise"] = True
+    shapes = shapes_of((rows.columns, rows.rows), build["to"], build["group"], build["layout"], arch)
+    for name, (shape, kind) in zip(("d_t", "scale_t"), shapes, strict=True):
+        tensors[name] = empty(tensors["x"], (*shape[:-1], -(-shape[-1] // _DWORD) * _DWORD if name == "d_t" else shape[-1]), kind)
+    return {f"{name}_stride": int(tensors[name].shape[-1]) for name in ("d_t", "scale_t")}
 
 
 def shapes_of(shape: tuple[int, ...], to: str, group: str, layout: str, arch: str) -> tuple[tuple[tuple[int, ...], str], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -33,7 +34,11 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
                str(BLOCK): np.full((padded, p["scale_stride"]), _CANARY, np.uint8)}[group_of(p)]
     smooth: Array = np.asarray(random.uniform(0.25, 4, columns)).astype(x.dtype)
     arguments = {"x": x, "d": d, "scale": figures, "smooth_scale": smooth}
-    arguments |= {name: p[name] for name in ("rows", "each", "x_stride", "d_stride", "scale_stride")}
+    arguments |= {name: p[name] for name in ("rows", "each", "x_stride", "d_stride", "scale_stride", "d_t_stride", "scale_t_stride")}
+    if p["columnwise"]:
+        padded = -(-columns // SHUFFLED_ROWS) * SHUFFLED_ROWS
+        arguments |= {"d_t": np.full((columns, p["d_t_stride"]), _CANARY, np.uint8),
+                      "scale_t": np.full((padded, p["scale_t_stride"]), _CANARY, np.uint8)}
 
     def outputs() -> tuple[ag.Output, ...]:
         values = x[:, :columns].astype(np.float32)
@@ -42,7 +47,11 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
                 values = values * smooth.astype(np.float32)
         if not is_blocks(p):
             return _outputs(p, values, figures)
-        return block_outputs(BlockForm(BLOCKS[p["to"]], p["rounding"], p["layout"], p["scale_stride"]), values)
+        forms = [BlockForm(BLOCKS[p["to"]], p["rounding"], p["layout"], p[f"{name}_stride"]) for name in ("scale", "scale_t")]
+        found = block_outputs(forms[0], values)
+        if not p["columnwise"]:
+            return found
+        return (*found, *(replace(one, argument=f"{one.argument}_t") for one in block_outputs(forms[1], values.T)))
 
     return ag.Problem(arguments, outputs)
 

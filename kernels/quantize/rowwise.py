@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import asmgen as ag
 from asmgen.kernels.quantize.blockwise import by_blocks
+from asmgen.kernels.quantize.bothways import both_ways
 from asmgen.kernels.quantize.family import QUANTIZE
 from asmgen.kernels.quantize.formats import BYTES, GROUP, group_of, is_blocks
 from asmgen.kernels.rows.eightbits import LARGEST, reciprocal, scale_of_largest
@@ -32,7 +33,7 @@ def _variants(writer: Writer) -> Writer:
 def by_rows(k: ag.TileBuilder) -> None:
     """Load, largest magnitude, scale and its reciprocal, products, bytes, store."""
     if is_blocks(k.parameters):
-        by_blocks(k)
+        (both_ways if k.p.columnwise else by_blocks)(k)
         return
     shape, to = shape_of(k.variant, k.p.columns), BYTES[k.p.to]
 

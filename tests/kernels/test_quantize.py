@@ -27,6 +27,10 @@ CASES: list[Case] = [
     ("gfx950", {"columns": 5001, "to": "mxfp6", "rounding": "up"}, {"rows": 3, "each": 2, "scale_stride": 160}, "serial"),
     ("gfx950", {"columns": 600, "to": "mxbf6", "rounding": "floor", "layout": "shuffled", "from": "f16"}, {"rows": 9}, "lockstep"),
     ("gfx950", {"columns": 3000, "to": "mxfp8", "from": "f32"}, {"rows": 3, "d_stride": 3012, "each": 2}, "random:7"),
+    ("gfx950", {"columns": 1184, "to": "mxfp4", "layout": "shuffled", "columnwise": True}, {"rows": 100, "each": 3, "x_stride": 1200},
+     "random:8"),
+    ("gfx950", {"columns": 64, "to": "mxbf6", "rounding": "up", "columnwise": True, "from": "f32"},
+     {"rows": 301, "d_t_stride": 248, "scale_t_stride": 11}, "serial"),
     ("gfx950", {"columns": 100, "to": "mxbf8", "rounding": "up", "layout": "shuffled", "smooth": True}, {"rows": 37}, "serial"),
 ]
 
@@ -40,7 +44,8 @@ def test_exact_bytes_and_scales(case: int) -> None:
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"columns": 100, "lanes": 16, "group": "128"}, "group"), ({"columns": 100, "to": "fp16"}, "to"),
     ({"columns": 100, "to": "mxfp4", "group": "token"}, "group must be 32"),
-    ({"columns": 100, "layout": "shuffled"}, "layout plain but for MX")])
+    ({"columns": 100, "layout": "shuffled"}, "layout plain but for MX"),
+    ({"columns": 100, "columnwise": True, "to": "mxfp4"}, "columns must be a multiple of 32")])
 def test_what_is_not_offered_is_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950", values).resolve_build(values)

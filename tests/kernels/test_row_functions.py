@@ -94,6 +94,10 @@ def test_quantisation_by_rows_and_by_blocks(device: EmulatedDevice) -> None:
     assert d.dtype == ml_dtypes.float8_e4m3fn and close(d.astype(float) * scale[:, None] / 4, x.astype(float) / 4)
     d, scale = quantize.to(x, "mxfp4", layout="shuffled", device=device)
     assert d.shape == (5, 48) and d.dtype == np.uint8 and scale.shape == (32, 8)
+    both = quantize.to(x, "mxfp8", columnwise=True, device=device)
+    assert [one.shape for one in both] == [(5, 96), (5, 3), (96, 32), (96, 1)]
+    again = both[2].astype(float) * np.exp2(both[3].astype(float) - 127)
+    assert close(again[:, :5].T / 8, x.astype(float) / 8) and not again[:, 5:].any()
     codes = np.stack([d & 15, d >> 4], -1).reshape(5, 96)
     numbers = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1, 1)
     size = 2.0 ** (scale.ravel()[[0, 64, 128]].astype(float) - 127)  # row 0, blocks 0 to 2
