@@ -38,6 +38,7 @@ def by_blocks(k: ag.TileBuilder) -> None:
     ag.fill_with(k, D, 0)  # which the parts of its registers are written into
 
     x.load(X)
+    k.s_waitcnt(vmcnt=0)  # so that waits in the loop count the stores that come after its loads
     k.label("rows")
     if smooth:
         x.widen(R, X)

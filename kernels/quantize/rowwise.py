@@ -50,6 +50,7 @@ def by_rows(k: ag.TileBuilder) -> None:
         x.go_on()
 
     x.load(X)
+    k.s_waitcnt(vmcnt=0)  # so that waits in the loop count the stores that come after its loads
     k.label("rows")
     x.widen(R, X)
     if smooth:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import asmgen as ag
 from asmgen.kernels.rope.shape import HeadShape
@@ -38,6 +39,15 @@ class HeadWalk:
         """To the label, if there is a head that was looked ahead to."""
         self.k.s_cmp_gt_i32(self.left, 0)
         self.k.s_cbranch_scc1(label)
+
+    @contextmanager
+    def if_any(self, label: str, asked: bool) -> Iterator[None]:
+        """Code for a head that was looked ahead to; where it is not asked, for none too. Tensors that go on leave SCC so."""
+        if asked:
+            self.k.s_cbranch_scc0(label)
+        yield
+        if asked:
+            self.k.label(label)
 
     def release(self) -> None:
         """Give its registers back."""

@@ -31,18 +31,18 @@ def headwise(k: ag.TileBuilder) -> None:
         walk = HeadWalk(k, shape, heads_of(source))
         x = HeadTensor(walk, source)
         y = CacheTensor(walk, target, slots) if slots is not None and is_cache(k.parameters, target) else HeadTensor(walk, target)
+        last = source == pairs[-1][0]
         if source == "v":
             _copy_heads(walk, x, y)
         else:
-            _rotate_heads(walk, x, y, angles)
-        if source != pairs[-1][0]:
-            k.s_waitcnt(vmcnt=0)  # what was loaded beyond the last head would arrive in registers that the next tensor takes
+            _rotate_heads(walk, x, y, angles, last)
         for owner in (x, y, walk):
             owner.release()
 
 
-def _rotate_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor, angles: Angles) -> None:
-    """The workgroup's heads of a tensor: load, normalise, turn, store."""
+def _rotate_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor, angles: Angles, last: bool) -> None:
+    """The workgroup's heads of a tensor: load, normalise, turn, store. Of the last tensor a head beyond the last one is asked for, which
+    does not exist; of others not, as it would arrive in registers that the next tensor takes."""
     k, shape, name, dtype = walk.k, walk.shape, x.name.upper(), walk.k.p.dtype
     # register plan
     norm = HeadNorm(k, shape, name.removeprefix("X")) if k.p.norm != "none" else None
@@ -55,13 +55,15 @@ def _rotate_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor, an
     end = k.fresh(f"{x.name}_end")
     walk.skip_if_none(end)
     x.load(raw, rest)
+    k.s_waitcnt(vmcnt=0)  # so that waits in the loop count the stores that come after its loads
     k.label(f"heads_{x.name}")
     _convert(k, [*wide, *wide_rest], [*raw, *(rest if norm is not None else ())])
     if norm is None:
         y.store_rest(rest)
     walk.look_ahead()
     x.go_on()
-    x.load(raw, rest)
+    with walk.if_any(k.fresh("no_head"), not last):
+        x.load(raw, rest)
     if norm is not None:
         norm.apply([*wide, *wide_rest])
     angles.rotate(made, wide)

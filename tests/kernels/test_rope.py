@@ -29,14 +29,14 @@ CASES: list[Case] = [
     ("gfx950", {"second": True, "dtype": "f16", "table": "f16", "backward": True},
      {"b": 1, "s": 33, "h": 4, "h2": 1, "each": 2}, "random:3"),
     ("gfx942", {"second": True, "style": "gptj", "backward": True, "d": 256, "rotated": 64},
-     {"b": 1, "s": 33, "h": 1, "h2": 3}, "serial"),
+     {"b": 1, "s": 33, "h": 2, "h2": 3, "each": 2}, "serial"),
     ("gfx950", {"d": 256, "dtype": "f32", "computed": True}, {"s": 17, "h": 2}, "random:4"),
     ("gfx942", {"d": 4, "varlen": True}, {"b": 3, "s": 300, "h": 1}, "lockstep"),
     ("gfx950", {"d": 12, "style": "gptj", "rotated": 4, "nope_first": True}, {"s": 300, "h": 2}, "serial"),
     ("gfx950", {"norm": "rms", "second": True, "cache": True, "varlen": True, "computed": True, "positions": "given", "index": "i64"},
-     {"b": 3, "s": 90, "max_s": 70, "h": 4, "h2": 1, "theta": 5e5}, "random:5"),
+     {"b": 3, "s": 90, "max_s": 70, "h": 4, "h2": 3, "theta": 5e5, "each": 2}, "random:5"),
     ("gfx942", {"norm": "rms", "second": True, "cache": True, "d": 192, "rotated": 64, "nope_first": True, "dtype": "f16", "table": "f16"},
-     {"b": 2, "s": 33, "h": 2, "h2": 3, "slots": 50, "each": 2, "v_cache_stride_s": 700}, "serial"),
+     {"b": 2, "s": 33, "h": 2, "h2": 3, "slots": 50, "each": 3, "v_cache_stride_s": 700}, "serial"),
 ]
 
 
