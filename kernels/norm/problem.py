@@ -65,6 +65,7 @@ def _outputs(p: ag.Values, x: Array, residual: Array, w: Array, b: Array) -> tup
         variance = (centred**2).mean(1, keepdims=True)
         of_variance = 1.01 * (2 * np.abs(centred) * error + error**2).mean(1, keepdims=True)
         of_variance += (_CHAIN + 2) * UNIT * (variance + eps) + FLUSHED
+        of_variance = np.where(np.isinf(variance), 0.0, of_variance)  # rstd is 0, and so is what it multiplies
         rstd = 1 / np.sqrt(variance + eps)
         # The root falls, so that its error is largest at one of the ends; v_rsq_f32 has 1 ulp.
         ends = [1 / np.sqrt(np.maximum(variance + eps + sign * of_variance, 2.0**-149)) for sign in (-1, 1)]

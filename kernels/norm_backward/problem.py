@@ -6,7 +6,7 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.norm_backward.tensors import TENSORS, inputs_of, sums_of
-from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, result, rows_of
+from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, flushed, result, rows_of
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE
 
 _CHAIN = PER_LANE * MOST_FRAGMENTS + 16
@@ -34,12 +34,12 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
 
 def _outputs(p: ag.Values, given: dict[str, Array], w: Array, figures: dict[str, Array]) -> tuple[ag.Output, ...]:
     """By the operations of rowwise.py and addition.py; an error is at most so many roundings of the sizes that are added."""
-    x, dy, columns, rows = given["x"], given["dy"], p["columns"], p["rows"]
+    x, dy, columns, rows = flushed(given["x"]), flushed(given["dy"]), p["columns"], p["rows"]
     with np.errstate(all="ignore"):
         layer = p["kind"] == "layer"
-        h = (x - figures["mean"] if layer else x) * figures["rstd"]
+        h = flushed(flushed(x - figures["mean"] if layer else x) * figures["rstd"])
         of_h = 2 * UNIT * np.abs(h) + FLUSHED * (1 + figures["rstd"])
-        g = dy * w
+        g = flushed(dy * w)
         of_g = UNIT * np.abs(g) + FLUSHED
         products = g * h
         of_product = np.abs(g) * of_h + np.abs(h) * of_g + _CHAIN * UNIT * np.abs(products)

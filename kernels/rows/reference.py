@@ -85,6 +85,12 @@ def result(name: str, expected: Array, error: Array, dtype: str, columns: int | 
     return ag.Output(name, made, tolerance, (...,) if columns is None else (slice(None), slice(columns)))
 
 
+def flushed(x: Array) -> Array:
+    """Numbers as float32 instructions take and give them: 0 for what is below the smallest normal one, which makes NaN of infinities."""
+    found: Array = np.where(np.abs(x) < FLUSHED, np.copysign(0.0, x), x)
+    return found
+
+
 def philox(counter: tuple[Array, Array, Array, Array], key: tuple[int, int], rounds: int) -> list[Array]:
     """Four words for each counter, in uint64."""
     c = [np.asarray(word).astype(np.uint64) for word in counter]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, result, rows_of
+from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, flushed, result, rows_of
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE
 from asmgen.kernels.softmax.tensors import TENSORS, tensors_of
 
@@ -74,10 +74,9 @@ def _result(p: ag.Values, given: dict[str, Array], seen: Array) -> tuple[Array, 
 
 
 def _gradient(p: ag.Values, given: dict[str, Array], seen: Array) -> tuple[Array, Array]:
-    y, dy = given["y"], given["dy"]
+    y, dy = flushed(given["y"]), flushed(given["dy"])
     if p["log"]:
-        share = np.exp(y)
-        share = np.where(share < FLUSHED, 0.0, share)  # v_exp_f32 makes no smaller numbers: 0 times an infinite sum is NaN
+        share = flushed(np.exp(y))
         total, size = dy.sum(1, keepdims=True), np.abs(dy).sum(1, keepdims=True)
         made = dy - share * total
         of_share = share * UNIT * (4 * np.abs(np.where(share > 0, y, 0.0)) + 4) + FLUSHED
