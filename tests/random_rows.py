@@ -63,7 +63,8 @@ def drawn_build(random: Draw, name: str, arch: str) -> dict[str, Any]:
                         "out": pick(random, *TYPES, "fp8", "mxfp8", "mxfp4"), "layout": pick(random, "plain", "plain", "shuffled"),
                         "rounding": pick(random, "even", "even", "floor", "up"), "access": pick(random, "wide", "element")}
     if name == "norm-backward":
-        return build | {"kind": pick(random, "layer", "rms"), "residual": yes[0], "bias": yes[1]}
+        return build | {"kind": pick(random, "layer", "rms"), "residual": yes[0], "bias": yes[1], "dropout": yes[2],
+                        "dresidual": yes[2] and yes[3], "rounds": pick(random, 7, 10)}
     if name == "softmax":
         mask = "none" if yes[1] else pick(random, "none", "causal", "length")
         return build | {"log": yes[0], "backward": yes[1], "mask": mask, "out": pick(random, *TYPES),
@@ -92,7 +93,7 @@ def drawn_shape(random: Draw, name: str, build: dict[str, Any]) -> dict[str, Any
     if random.random() < 0.5:
         first = "y" if build.get("backward") and name == "softmax" else "x"
         shape[f"{first}_stride"] = build["columns"] + build["columns"] % 2 + 2 * int(random.integers(0, 9))
-    if name == "norm" and build["dropout"]:
+    if name in ("norm", "norm-backward") and build["dropout"]:
         shape |= {"p": float(random.random()) * 0.9, "seed": int(random.integers(1 << 60)), "offset": int(random.integers(1 << 60))}
     return shape
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.norm.tensors import BLOCKS, EIGHT, MASK, TENSORS, figures_of, is_blocks, row_bytes, scales_of_row, tensors_of
-from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
+from asmgen.kernels.rows.contract import ROW_GRID, TYPES, dropout_arguments, dropout_parameters, row_parameters, row_stride, stride_rules
 from asmgen.kernels.rows.eightbits import ENCODINGS
 from asmgen.kernels.rows.rowshape import with_lanes
 
@@ -45,9 +45,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scale_stride", "run", int, "scales of MX types from one row to the next", minimum=1, maximum=1 << 24,
                      default_from=ag.Formula("ceil(columns / 32), up to a multiple of 8 where shuffled", scales_of_row)),
         ag.Parameter("eps", "run", float, "added under the root", default=1e-5, minimum=0.0, maximum=1.0),
-        ag.Parameter("p", "run", float, "probability of dropout", default=0.1, minimum=0.0, maximum=0.999),
-        ag.Parameter("seed", "run", int, "key of Philox", default=0, minimum=0, maximum=(1 << 64) - 1),
-        ag.Parameter("offset", "run", int, "words 2 and 3 of Philox's counter", default=0, minimum=0, maximum=(1 << 64) - 1),
+        *dropout_parameters(),
     )
 
 
@@ -89,8 +87,7 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
         *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row")
           for name in (*named, *(["scale"] if is_blocks(build) else []))),
         ag.ContractArgument("eps", "f32", "under the root"),
-        *((ag.ContractArgument("p", "f32", "of dropout"), ag.ContractArgument("seed", "u64", "of dropout"),
-           ag.ContractArgument("offset", "u64", "of dropout")) if build["dropout"] else ()),
+        *(dropout_arguments() if build["dropout"] else ()),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.norm.tensors import BLOCKS, MASK, is_blocks
-from asmgen.kernels.rows.budget import RowPlan, draws_vgprs, first_that_fits, plans, run_vgprs, second_vgprs, weight_vgprs
+from asmgen.kernels.rows.budget import RowPlan, draws_vgprs, first_that_fits, passing_vgprs, plans, run_vgprs, second_vgprs, weight_vgprs
 from asmgen.kernels.rows.rowshape import PER_LANE, RowShape
 
 
@@ -24,6 +24,7 @@ def plan_of(build: ag.Values, shape: RowShape) -> RowPlan:
             held += size * (run_vgprs(BLOCKS[build["out"]]) + 1)  # and a scale
         if build["save"] == MASK:
             held += size * run_vgprs("i8")
-        return held + (draws_vgprs(shape, plan) if build["dropout"] else 0)
+        held += draws_vgprs(shape, plan) if build["dropout"] else 0
+        return held + passing_vgprs(plan, build["residual"], build["dropout"])
 
-    return first_that_fits(plans(shape, draws=build["dropout"], in_place=by_element or build["dtype"] == "f32"), need)
+    return first_that_fits(shape, plans(shape, draws=build["dropout"], in_place=by_element or build["dtype"] == "f32"), need)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.norm_backward.tensors import TENSORS, figures_of, inputs_of, sums_of
-from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
+from asmgen.kernels.norm_backward.tensors import TENSORS, figures_of, inputs_of, outputs_of, sums_of
+from asmgen.kernels.rows.contract import ROW_GRID, TYPES, dropout_arguments, dropout_parameters, row_parameters, row_stride, stride_rules
 from asmgen.kernels.rows.rowshape import by_columns, groups_of, shape_of
 
 _F32 = 4  # bytes
@@ -18,11 +18,14 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("kind", "build", str, "of the norm", default="layer", choices=("layer", "rms")),
         flag("residual", "dr, the gradient that arrives at x by another way, is added to dx"),
         flag("bias", "db, the gradient of the bias, is made"),
+        flag("dropout", "dx goes on through the dropout that norm applied: 0 where it dropped, else divided by 1 - p"),
+        flag("dresidual", "the gradient before dropout is stored too: that of the residual"),
+        ag.Parameter("rounds", "build", int, "rounds of Philox 4x32, those of norm", default=7, choices=(7, 10)),
         ag.Parameter("dtype", "build", str, "type of x, dy, dr, dx, w, dw and db", default="bf16", choices=TYPES),
         *(one for one in row_parameters(variant) if one.name != "access"),
         ag.Parameter("access", "build", str, "16 bytes a lane, from rows that begin at multiples of 4 bytes", default="wide",
                      choices=("wide",)),
-        *(row_stride(variant, name) for name in TENSORS),
+        *(row_stride(variant, name) for name in TENSORS), *dropout_parameters(),
     )
 
 
@@ -33,14 +36,15 @@ def parts_of_launch(p: ag.Values, variant: ag.Variant) -> int:
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """Those of the kernel of rows."""
-    inputs = inputs_of(build)
+    named = (*inputs_of(build), *outputs_of(build))
     return (
-        *(ag.ContractArgument(name, "pointer", "rows x columns, 4-byte aligned") for name in (*inputs, "dx")),
+        *(ag.ContractArgument(name, "pointer", "rows x columns, 4-byte aligned") for name in named),
         ag.ContractArgument("w", "pointer", "columns factors"),
         *(ag.ContractArgument(name, "pointer", "rows float32, as norm saves them") for name in figures_of(build)),
         ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
-        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in (*inputs, "dx")),
+        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in named),
         *(ag.ContractArgument(f"{name}_parts", "pointer", "sums of some rows each, float32") for name in sums_of(build)),
+        *(dropout_arguments() if build["dropout"] else ()),
     )
 
 
@@ -80,7 +84,8 @@ NORM_BACKWARD = ag.Family(
     grid=ROW_GRID,
     problem=_problem,
     selection=by_columns,
-    rules=stride_rules(TENSORS),
+    rules=(*stride_rules(TENSORS), ag.Rule("dresidual must be false where dropout is: it would be dx", ("dresidual", "dropout"),
+                                          lambda p: p["dropout"] or not p["dresidual"])),
     aliases=lambda variant, build: tuple(ag.Alias((name, "dx"), "their strides are equal") for name in ("dy",)),
     example={"rows": 5},
 )

@@ -6,12 +6,12 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.norm_backward.tensors import TENSORS, inputs_of, sums_of
-from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, flushed, result, rows_of
+from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, flushed, kept, result, rows_of
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE
 
 _CHAIN = PER_LANE * MOST_FRAGMENTS + 16
 """Roundings on the way of an element into a sum over a row: the items of a lane, then lanes and waves, and the share."""
-_NUMBERS = ("rows", "each", *(f"{name}_stride" for name in TENSORS))
+_NUMBERS = ("rows", "each", "p", "seed", "offset", *(f"{name}_stride" for name in TENSORS))
 
 
 def make_problem(p: ag.Values, seed: int) -> ag.Problem:
@@ -25,7 +25,8 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
         mean = x.mean(1) if p["kind"] == "layer" else np.zeros(rows)
         rstd = 1 / np.sqrt(((x - mean[:, None])**2).mean(1) + 1e-5)
     figures = {"mean": mean.astype(np.float32), "rstd": rstd.astype(np.float32)}
-    results = {"dx": canaries(rows, p["dx_stride"], dtype), "dw": canaries(1, columns, dtype)[0], "db": canaries(1, columns, dtype)[0]}
+    results = {name: canaries(rows, p[f"{name}_stride"], dtype) for name in ("dx", "dresidual")}
+    results |= {name: canaries(1, columns, dtype)[0] for name in ("dw", "db")}
     arguments = {**given, "w": w, **figures, **results, **{name: p[name] for name in _NUMBERS}}
     wide = {name: given[name][:, :columns].astype(float) for name in inputs_of(p)}
     return ag.Problem(arguments, lambda: _outputs(p, wide, w.astype(float), {name: one.astype(float)[:, None] for name, one in
@@ -54,7 +55,12 @@ def _outputs(p: ag.Values, given: dict[str, Array], w: Array, figures: dict[str,
             dx = dx + given["dr"]
             of_dx = of_dx + UNIT * np.abs(dx)
         sums = {"dw": (dy * h, np.abs(dy) * of_h), "db": (dy, np.zeros(dy.shape))}
-        found = [result("dx", dx, 1.01 * of_dx, p["dtype"], columns)]
+        found = [result("dresidual", dx, 1.01 * of_dx, p["dtype"], columns)] if p["dresidual"] else []
+        if p["dropout"]:
+            stays = kept(rows, columns, p["p"], p["seed"], p["offset"], p["rounds"])
+            scale = 1 / (1 - float(np.float32(p["p"])))
+            dx, of_dx = np.where(stays, dx * scale, 0.0), np.where(stays, of_dx * scale + 4 * UNIT * np.abs(dx * scale), 0.0)
+        found.append(result("dx", dx, 1.01 * of_dx, p["dtype"], columns))
         for name in sums_of(p):
             added, off = sums[name]
             total, of_total = added.sum(0), (off + (rows + 32) * (UNIT * np.abs(added) + FLUSHED)).sum(0)

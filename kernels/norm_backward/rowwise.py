@@ -10,7 +10,8 @@ import asmgen as ag
 from asmgen.kernels.norm_backward.family import NORM_BACKWARD
 from asmgen.kernels.norm_backward.parts import add_to_sum, store_parts
 from asmgen.kernels.norm_backward.registers import plan_of, sums_are_apart
-from asmgen.kernels.norm_backward.tensors import figures_of, inputs_of, sums_of
+from asmgen.kernels.norm_backward.tensors import figures_of, inputs_of, outputs_of, sums_of
+from asmgen.kernels.rows.dropout import Dropout
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowinputs import AddedRows
 from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
@@ -36,7 +37,7 @@ def gradients(k: ag.TileBuilder) -> None:
     # register plan
     walk = RowWalk(k, shape)
     tensors = {name: RowTensor(walk, name, p.dtype) for name in inputs_of(k.parameters)}
-    dx = RowTensor(walk, "dx", p.dtype, one_before=True)
+    written = {name: RowTensor(walk, name, p.dtype, one_before=True) for name in outputs_of(k.parameters)}
     H, G = row_tile(k, "H", "f32", shape), row_tile(k, "G", "f32", shape)
     weight, sums = Weights(walk, "w", p.dtype, H, plan.keeps_weights), RowSums(walk)
     raw = {name: tensors[name].raw(name.upper()) if plan.ahead else tile for name, tile in (("x", H), ("dy", G))}
@@ -45,6 +46,7 @@ def gradients(k: ag.TileBuilder) -> None:
     figures = {name: RowFigures(walk, name) for name in figures_of(k.parameters)}
     asked = {name: ag.row_vector(k, f"{name}_asked", H) for name in figures}
     known = {name: ag.row_vector(k, name, H, apart=True) for name in figures}
+    dropout = Dropout(walk, p.rounds, plan.together, idle=H) if p.dropout else None
     of_g, of_h = (ag.row_vector(k, name, H, apart=True) for name in ("mean_g", "mean_gh"))
 
     def ask(ahead: bool) -> None:
@@ -67,7 +69,8 @@ def gradients(k: ag.TileBuilder) -> None:
     for name, tile in parts.items():
         add_to_sum(k, name, tile, H, G)
     weigh(k, G, [weight])
-    dx.go_on()
+    for tensor in written.values():
+        tensor.go_on()
     _take_means(k, sums, H, G, of_g, of_h)
     ag.mul(k, G, G, known["rstd"])
     if added is not None:
@@ -76,18 +79,27 @@ def gradients(k: ag.TileBuilder) -> None:
     walk.look_ahead()
     for tensor in tensors.values():
         tensor.go_on()
+    if p.dresidual:
+        _store(k, written["dresidual"], G, G if p.dtype == "f32" else raw["x"])
     if plan.ahead:
         ask(True)
-    D = G if p.dtype == "f32" else ag.narrowed(G, p.dtype)
-    if D is not G:
-        ag.convert(k, D, G)
-    dx.store(D)
+    if dropout is not None:
+        dropout.apply(G)
+        ag.mul(k, G, G, dropout.scale)
+    _store(k, written["dx"], G, G if p.dtype == "f32" else ag.narrowed(G, p.dtype))
     if not plan.ahead:
         ask(True)
     sums.guard()
     walk.go_on("rows")
     for name, tile in parts.items():
         store_parts(k, walk, name, tile)
+
+
+def _store(k: ag.TileBuilder, tensor: RowTensor, G: ag.Tile, D: ag.Tile) -> None:
+    """G in the tensor's type, made in D."""
+    if D is not G:
+        ag.convert(k, D, G)
+    tensor.store(D)
 
 
 def _normalise(k: ag.TileBuilder, H: ag.Tile, known: Mapping[str, ag.Vector]) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asmgen as ag
 
-TENSORS = ("x", "dy", "dr", "dx")
+TENSORS = ("x", "dy", "dr", "dx", "dresidual")
 
 
 def inputs_of(build: ag.Values) -> tuple[str, ...]:
     """The tensors of rows that are read."""
     return ("x", "dy", "dr") if build["residual"] else ("x", "dy")
+
+
+def outputs_of(build: ag.Values) -> tuple[str, ...]:
+    """The tensors of rows that are written."""
+    return ("dx", "dresidual") if build["dresidual"] else ("dx",)
 
 
 def figures_of(build: ag.Values) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """The VGPRs of a wave, and how a kernel goes through rows so that it needs no more.
 
 A kernel says what it would like best, then what takes less: its `plans`, in order. `need` adds up what a plan holds, from the tiles that
-the kernel declares; `first_that_fits` takes the first plan with room for them and for OVERHEAD. tests/kernels/test_row_budget.py builds the
-widest rows of each kernel.
+the kernel declares; `first_that_fits` takes the first plan with room for them and for what all rows need beside.
+tests/kernels/test_row_budget.py builds the widest rows of each kernel.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from asmgen.kernels.rows.rowshape import PER_LANE, RowShape
 
 MOST = 256
 """Registers that a vector instruction names (docs/facts/instructions.md section 1); two waves of a SIMD have as many each."""
-OVERHEAD = 24
+_OVERHEAD = 24
 """What stands beside tiles: the numbers of lane and work-item, a byte of the lane for each size of element, two words of sums of waves, up
 to six figures of a row, and what operations hold on their way, at most eight."""
+_PAGE = 4096
+"""Bytes that an immediate offset counts: each so many of a row have an address register."""
 PHILOX_STATE = 8
 """Registers of a call on its way (author/ops/draws.py)."""
 _CALLS = 4
-"""Philox calls of a lane whose products take turns; more of them in flight save nothing."""
+"""Philox calls of a lane whose products take turns; more of them at once save nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,22 @@ def plans(shape: RowShape, draws: bool = False, in_place: bool = False) -> Itera
         yield RowPlan(ahead, second, keeps, together)
 
 
-def first_that_fits(candidates: Iterable[RowPlan], need: Callable[[RowPlan], int]) -> RowPlan:
+def fits(shape: RowShape, held: int) -> bool:
+    """Whether registers hold so much beside what all rows need."""
+    return _with_overhead(shape, held) <= MOST
+
+
+def _with_overhead(shape: RowShape, held: int) -> int:
+    return held + _OVERHEAD + -(-shape.fragments * PER_LANE * shape.across * 4 // _PAGE)
+
+
+def first_that_fits(shape: RowShape, candidates: Iterable[RowPlan], need: Callable[[RowPlan], int]) -> RowPlan:
     """The first plan whose registers there are. Raises AsmgenError where even the last one wants more."""
     wanted = 0
     for plan in candidates:
-        wanted = need(plan) + OVERHEAD
-        if wanted <= MOST:
+        if fits(shape, need(plan)):
             return plan
+        wanted = _with_overhead(shape, need(plan))
     raise ag.AsmgenError(f"a row of these columns wants {wanted} VGPRs of a wave, which has {MOST}; more lanes for a row would do")
 
 
@@ -69,10 +80,15 @@ def weight_vgprs(shape: RowShape, dtype: str, plan: RowPlan) -> int:
 
 
 def second_vgprs(shape: RowShape, dtype: str, by_element: bool, plan: RowPlan) -> int:
-    """Registers of an input that is added: of a row, or of two runs; and of one in float32."""
-    return (shape.fragments if plan.second_ahead else 2) * run_vgprs(dtype, by_element) + PER_LANE
+    """Registers of an input that is added: of a row, or of two runs."""
+    return (shape.fragments if plan.second_ahead else 2) * run_vgprs(dtype, by_element)
 
 
 def draws_vgprs(shape: RowShape, plan: RowPlan) -> int:
-    """Registers of dropout: four words and a counter for each call, numbers of rows where a wave has several, and calls on their way."""
-    return plan.together * (5 + (shape.wave_rows > 1)) + PHILOX_STATE * min(plan.together, _CALLS)
+    """Registers of dropout: four words and a counter for each call, and numbers of rows where a wave has several."""
+    return plan.together * (5 + (shape.wave_rows > 1))
+
+
+def passing_vgprs(plan: RowPlan, adds: bool, draws: bool) -> int:
+    """Registers of what is on its way, one after the other: a run in float32 that is added, and Philox calls."""
+    return max(PER_LANE if adds else 0, PHILOX_STATE * plan.together if draws else 0)

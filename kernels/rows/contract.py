@@ -26,6 +26,21 @@ def row_parameters(variant: ag.Variant, fragments: int | None = None) -> tuple[a
     )
 
 
+def dropout_parameters() -> tuple[ag.Parameter, ...]:
+    """What decides which elements dropout keeps (dropout.py)."""
+    return (
+        ag.Parameter("p", "run", float, "probability of dropout", default=0.1, minimum=0.0, maximum=0.999),
+        ag.Parameter("seed", "run", int, "key of Philox", default=0, minimum=0, maximum=(1 << 64) - 1),
+        ag.Parameter("offset", "run", int, "words 2 and 3 of Philox's counter", default=0, minimum=0, maximum=(1 << 64) - 1),
+    )
+
+
+def dropout_arguments() -> tuple[ag.ContractArgument, ...]:
+    """The same as arguments."""
+    return (ag.ContractArgument("p", "f32", "of dropout"), ag.ContractArgument("seed", "u64", "of dropout"),
+            ag.ContractArgument("offset", "u64", "of dropout"))
+
+
 def row_stride(variant: ag.Variant, name: str) -> ag.Parameter:
     """How far the rows of a tensor lie apart: what 32 bits of offsets reach of the rows that one descriptor shows."""
     most = ag.most_stride(shape_of(variant, 1).rows if variant.lanes < ag.LANES else 1, _WIDEST, ag.BEYOND)

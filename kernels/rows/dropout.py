@@ -8,6 +8,7 @@ at least round(65536 p). So a mask depends on seed, offset, row and column alone
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import asmgen as ag
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of
@@ -25,15 +26,23 @@ class DropoutMask:
 
 
 class Dropout:
-    """Draws for the rows of a walk. `together` are the calls that a lane makes at once; each takes 12 VGPRs."""
+    """Draws for the rows of a walk. `together` are the calls that a lane makes at once; each takes 5 or 6 VGPRs, and 8 on its way. `idle`
+    is a tile of rows in float32 of which nothing is needed while elements are dropped: its registers serve then."""
 
-    def __init__(self, walk: RowWalk, rounds: int, together: int) -> None:
+    def __init__(self, walk: RowWalk, rounds: int, together: int, idle: ag.Tile | None = None) -> None:
         k, shape = walk.k, walk.shape
         self.k, self.walk, self.rounds, self.together = k, walk, rounds, together
         one, size = k.lanes("i32", 1, shape.across), (shape.wave_rows, together * shape.across)
-        self.words = [k.tile(f"draws{number}", *size, one) for number in range(4)]
-        self.group = k.tile("group", *size, one, note="column // 8")
-        self.row: ag.Tile | ag.Reg = k.tile("row", *size, one) if shape.wave_rows > 1 else k.registers.sgprs(1, "row")
+        free = iter(idle.registers.items if idle is not None else ())
+
+        def tile(name: str, note: str = "") -> ag.Tile:
+            some = ag.RegisterSet(tuple(islice(free, together)))
+            made: ag.Tile = k.tile(name, *size, one, note=note, shares=ag.Tile(name, *size, one, some) if idle is not None else None)
+            return made
+
+        self.words = [tile(f"draws{number}") for number in range(4)]
+        self.group = tile("group", "column // 8")
+        self.row: ag.Tile | ag.Reg = tile("row") if shape.wave_rows > 1 else k.registers.sgprs(1, "row")
         self.low, self.high = k.registers.sgprs(1, "threshold"), k.registers.sgprs(1, "threshold_high")
         self.scale = k.registers.sgprs(1, "keep_scale", note="1 / (1 - p)")
         with k.scratch("p") as p, k.scratch("draws_of_p") as draws:

@@ -70,11 +70,9 @@ class RowTensor:
         stride = f"{name}_stride"
         self.one_row = shape.wave_rows == 1
         rows = shape.rows if shape.shares_waves or not self.one_row else 1
-        self.bytes = k.registers.sgprs(1, f"{name}_stride_bytes")
-        k.s_mul_i32(self.bytes, k.argument(stride), self.size)
-        self.step = self.bytes if shape.rows == 1 else k.registers.sgprs(1, f"{name}_group_bytes", note="from group to group")
-        if shape.rows > 1:
-            k.s_mul_i32(self.step, self.bytes, shape.rows)
+        self.step = k.registers.sgprs(1, f"{name}_group_bytes", note="from group to group")
+        k.s_mul_i32(self.step, k.argument(stride), self.size * shape.rows)
+        self.stride = k.argument(stride)
         if self.one_row:
             matrix = ag.Matrix(name, dtype, k.argument(name), 1, self.columns, 0, multiple=self.columns)
         else:
@@ -90,13 +88,14 @@ class RowTensor:
     def _begin(self, one_before: bool) -> None:
         k, d = self.k, self.descriptor
         pointer = k.argument(self.rows.matrix.name)
-        with k.scratch("row", file="s") as own:
+        with k.scratch("row", file="s") as own, k.scratch("row_bytes", file="s") as size:
             row: ag.Reg = self.walk.first
             if self.shape.has_own_row:
                 k.s_add_u32(own, row, k.wave.register)
                 row = own
-            k.s_mul_i32(d[0], row, self.bytes)
-            k.s_mul_hi_u32(d[1], row, self.bytes)
+            k.s_mul_i32(size, self.stride, self.size)
+            k.s_mul_i32(d[0], row, size)
+            k.s_mul_hi_u32(d[1], row, size)
             k.s_add_u32(d[0], d[0], pointer[0])
             k.s_addc_u32(d[1], d[1], pointer[1])
         if one_before:
@@ -120,7 +119,9 @@ class RowTensor:
         with k.scratch("rows_shown", file="s") as shown:
             k.s_min_i32(shown, left, self.shape.rows)
             k.s_sub_u32(shown, shown, 1)
-            k.s_mul_i32(records, shown, self.bytes)
+            k.s_mul_i32(records, shown, self.stride)
+            if self.size > 1:
+                k.s_lshl_b32(records, records, self.size.bit_length() - 1)
             k.s_add_u32(records, records, row)
         k.s_cmp_gt_i32(left, 0)
         k.s_cselect_b32(records, records, 0)

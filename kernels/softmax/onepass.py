@@ -133,4 +133,4 @@ def _loads_ahead(build: ag.Values, shape: RowShape) -> bool:
         """y and dy in float32, of which dx is made in place, and as memory has them."""
         return 2 * shape.fragments * (PER_LANE + (run_vgprs(build["dtype"], single) if plan.ahead else 0))
 
-    return first_that_fits(plans(shape, in_place=single or build["dtype"] == "f32"), need).ahead
+    return first_that_fits(shape, plans(shape, in_place=single or build["dtype"] == "f32"), need).ahead
