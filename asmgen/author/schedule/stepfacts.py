@@ -14,6 +14,7 @@ from asmgen.author.schedule.stepgraph import Edge, dependences, result_after
 from asmgen.author.schedule.unitcosts import StepMachine, UnitKind, cost_of, kinds_of, ticks
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError
+from asmgen.isa.registers import m0
 
 _DELAYS = 3  # gaps by which runs of packed f32 may stand later than their share of the work says
 
@@ -67,6 +68,17 @@ class StepFacts:
         busy += self.pauses
         waits = 2 * bool(self.handoffs) + 2  # a barrier with its wait, and the loop's subtraction and branch
         self.least = max(busy, issue + waits, vector)
+
+    @cached_property
+    def beside(self) -> dict[int, frozenset[int]]:
+        """By unit, those with which it shares a dependence within one copy."""
+        return {number: frozenset([edge.after for edge in self.after[number] if not edge.distance]
+                                  + [edge.before for edge in self.before[number] if not edge.distance]) for number in self.units}
+
+    @cached_property
+    def writers_of_m0(self) -> frozenset[int]:
+        """The units that write M0."""
+        return frozenset(number for number, unit in self.units.items() if unit.effects.writes & m0.mask)
 
     @cached_property
     def digest(self) -> str:

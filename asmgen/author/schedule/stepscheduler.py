@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from asmgen.author.schedule.filltimes import place_fills
 from asmgen.author.schedule.givenup import given_up
@@ -158,7 +159,7 @@ def _ordered(order: PartialOrder, barriers: Sequence[int]) -> Arrangement:
         (tick % length, 0 if kinds[number] is UnitKind.MATRIX else 1, number, number) for number, tick in order.at.items()]
     entries += [(tick % length, 2, 0, Sync("wait")) for tick in order.waits]
     entries += [(tick, 3, 0, Sync("barrier")) for tick in barriers]
-    entries.sort(key=lambda entry: entry[:3])
+    entries.sort(key=itemgetter(0, 1, 2))
     placed = _m0_apart(order.step, _alternating(order.step, [entry[3] for entry in entries]))
     if placed[-1] == Sync("wait"):
         # Before the copy it serves the entry and the back-edge; at the end, the entry would need one of its own.
@@ -170,11 +171,12 @@ def _m0_apart(step: StepFacts, order: list[Placed]) -> list[Placed]:
     """The order with something between each write of M0 and the fill after it, which otherwise need a wait state: the write stands one
     position earlier, if it may."""
     for position in range(1, len(order) - 1):
-        before, entry, after = order[position - 1:position + 2]
-        if isinstance(entry, int) and isinstance(after, int) and \
-                step.units[entry].effects.writes & step.units[after].effects.reads & m0.mask:
-            held = isinstance(before, int) and (any(edge.after == entry and not edge.distance for edge in step.after[before])
-                                                or step.units[before].effects.reads & m0.mask)
+        entry = order[position]
+        if not isinstance(entry, int) or entry not in step.writers_of_m0:
+            continue
+        before, after = order[position - 1], order[position + 1]
+        if isinstance(after, int) and step.units[entry].effects.writes & step.units[after].effects.reads & m0.mask:
+            held = isinstance(before, int) and any(edge.after == entry and not edge.distance for edge in step.after[before])
             if not held:
                 order[position - 1:position + 1] = [entry, before]
     return order
@@ -196,8 +198,7 @@ def _alternating(step: StepFacts, order: Sequence[Placed]) -> list[Placed]:
 
 def _gap_order(step: StepFacts, gap: Sequence[int]) -> list[int]:
     waiting = [number for number in gap if step.kinds[number] is not UnitKind.COMPUTE or not step.costs[number].busy]
-    free = [number for number in waiting if not any(edge.before in gap and not edge.distance for edge in step.before[number])
-            and not any(edge.after in gap and not edge.distance for edge in step.after[number])]
+    free = [number for number in waiting if step.beside[number].isdisjoint(gap)]
     of_m0 = [number for number in gap if (step.units[number].effects.reads | step.units[number].effects.writes) & m0.mask]
     free = [number for number in free if number not in of_m0 or len(of_m0) == 1]
     moving = frozenset(free)

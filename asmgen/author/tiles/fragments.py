@@ -37,7 +37,7 @@ class Fragment:
     registers: int
     transposed: bool = False
 
-    @property
+    @functools.cached_property
     def bits(self) -> int:
         """Bits of an element."""
         return element_bits(self.dtype)

@@ -57,10 +57,20 @@ class TransposedRead:
         f, op = self.fragment, READS[self.fragment.bits]
         width = 96 if f.bits == 6 else 64
         rows, step = addresses.columns * _elements(f), f.rows
+        size, apart, align = _shape(f)
+        reads = []
+        for lanes in transposed_pieces(f):
+            first = [(k, _column(f, row)) for k, row in lanes]
+            reads.append((lanes, first, [(k, column + size // apart - 1) for k, column in first]))
         for k in range(0, addresses.rows - f.columns + 1, f.columns):
             for row in range(0, rows - step + 1, step):
-                for lanes in transposed_pieces(f):
-                    yield LaneAccess(op, tuple(address_of(addresses, f, k + a, row + b) for a, b in lanes), width)
+                for lanes, first, last in reads:
+                    begins, ends = (addresses.of(elements, k, _column(f, row)) for elements in (first, last))
+                    torn = next((lane for lane, (begin, end) in enumerate(zip(begins, ends, strict=True))
+                                 if end != begin + size - apart or begin % align), None)
+                    if torn is not None:
+                        raise _torn(size, k + lanes[torn][0], row + lanes[torn][1])
+                    yield LaneAccess(op, tuple(begins), width)
 
 
 def _elements(fragment: Fragment) -> int:
@@ -68,12 +78,26 @@ def _elements(fragment: Fragment) -> int:
     return 1 if fragment.bits % 8 == 0 else 8 // fragment.bits
 
 
+def _column(fragment: Fragment, row: int) -> int:
+    """The stored column of an element of a stored row."""
+    return row if fragment.bits % 8 == 0 else row * fragment.bits // 8
+
+
+def _shape(fragment: Fragment) -> tuple[int, int, int]:
+    """Of a lane's read: its bytes, those of a stored column, and the alignment."""
+    size = 12 if fragment.bits == 6 else 8
+    return size, max(1, fragment.bits // 8), 16 if size == 12 else 8
+
+
+def _torn(size: int, k: int, row: int) -> LayoutError:
+    return LayoutError(f"{size} bytes of row {k} from element {row} on are no aligned neighbours in LDS")
+
+
 def address_of(addresses: ElementAddresses, fragment: Fragment, k: int, row: int) -> int:
     """The byte at which a lane's read of stored row k begins, at element `row`. Raises LayoutError where the read would be torn."""
-    column = row if fragment.bits % 8 == 0 else row * fragment.bits // 8
+    column = _column(fragment, row)
     address = addresses(k, column)
-    size = 12 if fragment.bits == 6 else 8
-    step = max(1, fragment.bits // 8)
-    if addresses(k, column + size // step - 1) != address + size - step or address % (16 if size == 12 else 8):
-        raise LayoutError(f"{size} bytes of row {k} from element {row} on are no aligned neighbours in LDS")
+    size, apart, align = _shape(fragment)
+    if addresses(k, column + size // apart - 1) != address + size - apart or address % align:
+        raise _torn(size, k, row)
     return address
