@@ -34,10 +34,11 @@ def drawn_build(random: np.random.Generator) -> dict[str, Any]:
                              "dropout": bool(random.random() < 0.3)}
     build["rng_state"] = bool(build["dropout"] and random.random() < 0.5)
     if backward:
-        build["dq"] = "ordered" if not build["dropout"] and random.random() < 0.5 else "atomic"
-        arch = "gfx950" if build["dropout"] else str(random.choice(["gfx942", "gfx950"]))
+        build["dq"] = "ordered" if random.random() < 0.5 else "atomic"
+        arch = str(random.choice(["gfx942", "gfx950"]))
         if arch == "gfx942":
             build["rounding"] = str(random.choice(["nearest", "truncated"]))
+            build |= {"dq": "atomic", "d": 64} if build["dropout"] else {}
         return {"family": "attention-backward", "arch": arch, **build}
     arch = str(random.choice(["gfx942", "gfx950"]))
     build |= {"lse": bool(random.random() < 0.6), "scale": str(random.choice(["exact", "exact", "folded"])),

@@ -13,14 +13,15 @@ the products of step t + 1.
 from __future__ import annotations
 
 import asmgen as ag
+from asmgen.kernels.attention_backward.dropping import choose_keys, draw_keys, dropping_keys
 from asmgen.kernels.attention_backward.family import BACKWARD, QUERY_GRID, ROWS_AHEAD, is_ordered, query_arguments, query_work
-from asmgen.kernels.attention_backward.gradients import store_gradient
-from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
+from asmgen.kernels.attention_backward.gradients import gradient_factor, store_gradient
+from asmgen.kernels.attention_backward.heads import head_rows
 from asmgen.kernels.attention_backward.keymasks import hide_keys, keys_seen, visit_keys
 from asmgen.kernels.attention_backward.ldsrows import rows_in_lds
+from asmgen.kernels.attention_backward.queryplace import place_queries, statistics_of
 from asmgen.kernels.attention_backward.tensors import BLOCK, QUERIES
-from asmgen.kernels.attention_backward.work import Ring, apart, columns, log2_scale
-from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond
+from asmgen.kernels.attention_backward.work import Ring, columns
 
 
 @BACKWARD.companion("dq", "dQ, its keys in order", query_arguments, QUERY_GRID, waves=4, occupancy=1, when=is_ordered,
@@ -29,8 +30,8 @@ def by_queries(k: ag.TileBuilder) -> None:
     """64 queries for each wave."""
     d, own = k.variant.d, QUERIES // 4
     new = k.arch == "gfx950"
-    M = k.matrix_shape(f"f32_{'32x32x16' if new else '16x16x16'}_{k.p.dtype}")
-    edge, rounding = M.d.rows, "nearest" if new else k.p.rounding.removesuffix("d")
+    M = k.matrix_shape(f"f32_{'32x32x16' if new else '32x32x8' if k.p.dropout else '16x16x16'}_{k.p.dtype}")
+    edge, deep, rounding = M.d.rows, M.a.columns, "nearest" if new else k.p.rounding.removesuffix("d")
     fa, fb = (one if new else ag.deep(one, 2) for one in (M.a, M.b))
     # register plan and LDS map
     dQ = k.tile("dQ", d, own, M.d, file="a", note="dQ^T")
@@ -39,29 +40,48 @@ def by_queries(k: ag.TileBuilder) -> None:
     start = k.tile("start", edge, own, M.d, note="-delta, in all rows")
     dS = k.tile("dS", BLOCK, own, ag.with_dtype(M.d, k.p.dtype), stages=2)
     by_keys = ag.in_order_of(M.a, ag.as_operand(ag.transposed(dS.tiles[0]), M, "b").fragment)
-    ring = Ring(k, 12, fa, "v")
+    ring = Ring(k, 8 if k.p.dropout else 12, fa, "v")
     of_k, of_v = rows_in_lds(k, "K", BLOCK, fa, by_keys, 1), rows_in_lds(k, "V", BLOCK, fa, None, 1)
 
-    at = _place(k)
+    at = place_queries(k)
     row0 = k.registers.sgprs(1, "wave_row0", note="the wave's first query")
     k.s_mul_i32(row0, k.wave.register, own)
     k.s_add_u32(row0, row0, at.tile)
     for tile, name in ((Q, "q"), (dO, "do")):
         ag.load(k, tile, head_rows(k, name, at.batch, at.head).rows(row0, own))
-    c, low = _statistics(k, at, row0, start)
+    c, low = statistics_of(k, at, row0, start)
     first, steps = visit_keys(k, at.tile)
+    dropout = dropping_keys(k, at, row0, first, S)
     seen = keys_seen(k, row0, first, S)
     kv, vv = (head_rows(k, name, at.batch, at.kv_head).walk(first, BLOCK, ROWS_AHEAD) for name in "kv")
     k.forget("load")
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
     ag.zero(k, dQ)
 
+    def changes(n: ag.StepIndex) -> None:
+        for first in range(0, d, fa.columns):
+            with memory:
+                A = ring.take("V", fa, BLOCK // edge)
+                of_v.read(k, A, n, first)
+            with matrix:
+                ag.mma(k, dP, A, dO.part(0, first, own, fa.columns), first=False if first else start)
+
+    def add_up(t: ag.StepIndex) -> None:
+        slopes = ag.as_operand(ag.transposed(dS[t]), M, "b")
+        for depth in range(BLOCK // deep):
+            for block in range(d // edge):
+                with memory:
+                    A = ring.take("Kt", by_keys)
+                    of_k.read_transposed(k, A, t, ag.PartOf(BLOCK // deep, depth), ag.PartOf(d // edge, block))
+                with matrix:
+                    ag.mma(k, dQ.part(edge * block, 0, edge, own), A, slopes.part(0, deep * depth, own, deep))
+
     def step(t: ag.StepIndex) -> None:
         n = t + 1
         ring.begin()
         with memory:
-            of_k.advance(k, n + of_k.ahead, kv)
-            of_v.advance(k, n + of_v.ahead, vv)
+            of_k.advance(k, n, kv)
+            of_v.advance(k, n, vv)
         for first in range(0, d, fa.columns):
             with memory:
                 A = ring.take("K", fa, BLOCK // edge)
@@ -69,24 +89,20 @@ def by_queries(k: ag.TileBuilder) -> None:
             with matrix:
                 ag.mma(k, S, A, Q.part(0, first, own, fa.columns), first=not first)
         with vector:
+            draw_keys(k, dropout, 0, n)
             for one, own_low in zip(columns(S), low, strict=True):
                 ag.fma(k, one, one, c, own_low, packed=False)
                 ag.exp2(k, one, one)
-        for first in range(0, d, fa.columns):
-            with memory:
-                A = ring.take("V", fa, BLOCK // edge)
-                of_v.read(k, A, n, first)
-            with matrix:
-                ag.mma(k, dP, A, dO.part(0, first, own, fa.columns), first=False if first else start)
-        slopes = ag.as_operand(ag.transposed(dS[t]), M, "b")
-        for depth in range(BLOCK // 16):
-            for block in range(d // edge):
-                with memory:
-                    A = ring.take("Kt", by_keys)
-                    of_k.read_transposed(k, A, t, ag.PartOf(BLOCK // 16, depth), ag.PartOf(d // edge, block))
-                with matrix:
-                    ag.mma(k, dQ.part(edge * block, 0, edge, own), A, slopes.part(0, 16 * depth, own, 16))
+        if dropout is None:
+            changes(n)
+            add_up(t)
+        else:  # the products of masks stand apart
+            add_up(t)
+            with vector:
+                draw_keys(k, dropout, 1, n)
+            changes(n)
         with vector:
+            choose_keys(k, dropout, dP, start, n)
             ag.mul(k, dP, dP, S, packed=False)
             hide_keys(k, dP, seen, n)
             ag.convert(k, dS[n], dP, rounding, nan=False)
@@ -96,45 +112,5 @@ def by_queries(k: ag.TileBuilder) -> None:
     without = k.fresh("no_queries")  # the descriptor of a wave after the last query would show that one
     k.s_cmp_ge_u32(row0, k.argument("sq"))
     k.s_cbranch_scc1(without)
-    store_gradient(k, head_rows(k, "dq", at.batch, at.head).rows(row0, own), None, dQ, M, k.argument("softmax_scale"))
+    store_gradient(k, head_rows(k, "dq", at.batch, at.head).rows(row0, own), None, dQ, M, gradient_factor(k))
     k.label(without)
-
-
-def _place(k: ag.TileBuilder) -> ag.HeadTile:
-    """The head of the workgroup; `tile` is its first query. Changes SCC."""
-    at = ag.HeadTile(*(k.registers.sgprs(1, name) for name in ("batch", "head", "kv_head", "row0")))
-    with k.operation("place"), k.scratch("tiles", file="s") as tiles:
-        count_blocks(k, tiles, QUERIES)
-        ag.place_head(k, at, k.ids["x"], k.argument("b"), k.argument("hq"), k.argument("hkv"), tiles, longest_first=k.p.causal)
-        k.s_lshl_b32(at.tile, at.tile, QUERIES.bit_length() - 1)
-    if k.p.varlen:
-        begin_sequence(k, at.batch, "sq", ("q", "do", "dq"))
-        begin_sequence(k, at.batch, "sk", ("k", "v"))
-        end_beyond(k, at.tile, "sq")
-    return at
-
-
-def _statistics(k: ag.TileBuilder, at: ag.HeadTile, row0: ag.Reg, start: ag.Tile) -> tuple[ag.Reg, list[ag.Vector]]:
-    """softmax_scale in units of log2, and -LSE in them by fragment of a wave's queries. -delta fills `start`. Changes SCC."""
-    blocks, column, c = (k.registers.sgprs(1, name) for name in ("blocks", "column", "c"))
-    low, delta = (ag.column_vector(k, name, start) for name in ("low", "delta"))
-    with k.scratch("scaled") as scaled:
-        log2_scale(k, scaled)
-        k.v_readfirstlane_b32(c, scaled)
-    together, width = k.variant.tile[0], start.fragment.columns
-    count_blocks(k, blocks, together)
-    base = flat_head(k, "statistics", at.batch, at.head, blocks, 2 * together)
-    k.s_lshl_b32(blocks, blocks, (2 * together).bit_length() - 1)
-    line = ag.Matrix("statistics", "f32", base, 1, blocks, 0).rows(0, 1)
-    k.s_lshl_b32(column, row0, 1)
-    for number, pair in enumerate(zip(*(apart(vector) for vector in (low, delta)), strict=True)):
-        if number and number * width % together == 0:
-            k.s_add_u32(column, column, together)
-        for half, vector in enumerate(pair):
-            ag.load(k, vector, line, column=column)
-            k.s_add_u32(column, column, width if half else together)
-        k.s_sub_u32(column, column, together)
-    ag.mul(k, low, low, c)
-    ag.move(k, start, delta)
-    k.registers.release("delta", "blocks", "column", "statistics_head", "q_buffer", "do_buffer", "statistics_buffer", "q_head", "do_head")
-    return c, apart(low)

@@ -1,4 +1,5 @@
-"""attention-backward for gfx942: 4 waves, one on each SIMD, with 48 keys each; a step takes 16 queries, or 32 of half the elements.
+"""attention-backward for gfx942: 4 waves, one on each SIMD, with 48 keys each; a step takes 16 queries, or 32 of half the elements. With
+dropout, whose masks are tiles of 32 x 32, a wave has 32 keys and a step 32 queries; LDS has no room for so many of d = 128.
 
 As in `pinned`, a wave keeps dK^T and dV^T of its keys, and V; here K too, and the columns of all keys that it wants for its part of dQ: LDS
 has room for queries alone. gfx942 has no transposing reads, so LDS holds Q and dO twice: as rows, and transposed on their way through
@@ -9,6 +10,7 @@ which come from memory in the places of their queries. The products of step t + 
 from __future__ import annotations
 
 import asmgen as ag
+from asmgen.kernels.attention_backward.dropping import begin, choose, draw, drop, dropping
 from asmgen.kernels.attention_backward.family import BACKWARD
 from asmgen.kernels.attention_backward.gradients import store_of_keys
 from asmgen.kernels.attention_backward.ldsrows import QuerySums, RowsBothWays, stacked
@@ -18,15 +20,18 @@ from asmgen.kernels.attention_backward.work import QueryHead, Ring, columns, eac
 
 @BACKWARD.variant("gfx942", tile=(16, 192), waves=4, schedule="interleave", occupancy=1, d=128, dropout=False)
 @BACKWARD.variant("gfx942", tile=(32, 192), waves=4, schedule="interleave", occupancy=1, d=64, dropout=False)
+@BACKWARD.variant("gfx942", tile=(32, 128), waves=4, schedule="interleave", occupancy=1, d=64, dropout=True)
 def cdna3(k: ag.TileBuilder) -> None:
-    """48 keys for each wave."""
+    """48 keys for each wave; 32 with dropout."""
     (queries, keys), d = k.variant.tile, k.variant.d
-    M = k.matrix_shape(f"f32_16x16x16_{k.p.dtype}")
+    small = k.matrix_shape(f"f32_16x16x16_{k.p.dtype}")
+    M = k.matrix_shape(f"f32_32x32x8_{k.p.dtype}") if k.p.dropout else small
+    narrow = M if d // 4 >= M.d.columns else small  # of dQ, of whose columns a wave has a quarter
     fa, fb = ag.deep(M.a, 2), ag.deep(M.b, 2)
-    own, edge, rounding = keys // 4, M.d.rows, k.p.rounding.removesuffix("d")
+    own, edge, deep_of, rounding = keys // 4, M.d.rows, M.a.columns, k.p.rounding.removesuffix("d")
     at = place(k)
 
-    # register plan and LDS map: AGPRs hold what vector instructions do not touch; fragments of operands take transposes
+    # register plan and LDS map: AGPRs hold what vector instructions do not touch; fragments of operands take turns
     V = k.tile("V", own, d, fb, file="a")
     K = k.tile("K", own, d, fb, file="a")
     P = k.tile("P", queries, own, ag.with_dtype(M.d, k.p.dtype))
@@ -34,13 +39,15 @@ def cdna3(k: ag.TileBuilder) -> None:
     dS = ag.narrowed(dP, k.p.dtype)
     P_keys, dS_keys = (ag.as_operand(ag.transposed(one), M, "b") for one in (P, dS))
     by_rows = ag.in_order_of(M.a, P_keys.fragment)
+    stages = 2 if queries * (4 * d + keys) <= 13107 else 1  # LDS has room for twice as many elements of 2 bytes, a fifth of it pads
     q, do = (RowsBothWays(k, name, queries, fa, by_rows) for name in ("Q", "dO"))
-    rows, deep = Ring(k, 12, M.a, "v"), Ring(k, 6, fa, "v", "deep_ring")
+    free = "a" if k.p.dropout else "v"  # the file with room for operands
+    rows, deep = Ring(k, 12, M.a, free), Ring(k, 6, fa, free, "deep_ring")
     ordered = k.p.dq == "ordered"  # then dQ has a kernel of its own
     ag.load(k, V, at.rows(k, "v"), rows=k.wave)
     of_keys = at.rows(k, "k")
     ag.load(k, K, of_keys, rows=k.wave)
-    sums = None if ordered else QuerySums(k, M, dS, of_keys, q)
+    sums = None if ordered else QuerySums(k, narrow, dS, of_keys, q, stages)
     forget_loads(k)
     dK, dV = (k.tile(name, d, own, M.d, file=file, note=f"{name}^T") for name, file in (("dK", "a"), ("dV", "v")))
     begins = k.tile("begins", 2 * queries, edge, M.d, note="-LSE / softmax_scale, then -delta")
@@ -50,6 +57,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     seen = seen_by(k, S)
     if seen is None:
         k.forget("lane places")
+    dropout = dropping(k, at, S, change)
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
 
@@ -65,30 +73,36 @@ def cdna3(k: ag.TileBuilder) -> None:
                                of_keys.part(first, depth, edge, fa.columns), first=False if depth else start.part(row, 0, edge, edge))
 
     def add_up(t: ag.StepIndex, sums: QuerySums) -> None:
-        for depth in range(keys // edge):
+        for first in range(0, keys, narrow.a.columns):
             with memory:
-                A = rows.take("dS_all", M.a, queries // edge)
-                ag.read(k, A, sums.slopes[t].part(ag.PartOf(keys // edge, depth)))
+                A = rows.take("dS_all", narrow.a, queries // narrow.a.rows)
+                sums.read(k, A, t, first)
             with matrix:
-                ag.mma(k, sums.dQ, A, sums.keys.part(0, edge * depth, d // 4, edge), first=not depth)
+                ag.mma(k, sums.dQ, A, sums.keys.part(0, first, d // 4, narrow.a.columns), first=not first)
 
     def run(head: QueryHead) -> None:
+        begin(k, dropout, at, head)
+
         def step(t: ag.StepIndex) -> None:
             n = t + 1
             rows.begin()
             deep.begin()
             with memory:
-                q.advance(k, t + 2, head.q)
-                do.advance(k, t + 2, head.do)
+                q.advance(k, n, head.q)
+                do.advance(k, n, head.do)
             scores(S, q, n, K, low)
             with vector:
+                draw(k, dropout, n)
                 for one, factor in zip(columns(S), c, strict=True):
                     ag.mul(k, one, one, factor, packed=False)
                     ag.exp2(k, one, one)
                 hide(k, S, seen, n, begins=True)
                 for one, half in zip(columns(S), columns(P), strict=True):
                     ag.convert(k, half, one, rounding, nan=False)
+                drop(k, dropout, P, n)
             scores(dP, do, n, V, change)
+            with vector:
+                choose(k, dropout, dP, n)
             with memory:
                 ag.load(k, statistics, head.statistics.k(t + 2))
             with vector:
@@ -99,13 +113,13 @@ def cdna3(k: ag.TileBuilder) -> None:
             if sums is not None:
                 add_up(t, sums)
             for out, operand, source in ((dV, P_keys, do), (dK, dS_keys, q)):
-                for depth in range(queries // edge):
+                for depth in range(queries // deep_of):
                     for block in range(d // edge):
                         with memory:
                             A = rows.take(out.name, by_rows)
-                            source.read_transposed(k, A, n, ag.PartOf(queries // edge, depth), ag.PartOf(d // edge, block))
+                            source.read_transposed(k, A, n, ag.PartOf(queries // deep_of, depth), ag.PartOf(d // edge, block))
                         with matrix:
-                            ag.mma(k, out.part(edge * block, 0, edge, own), A, operand.part(0, edge * depth, own, edge))
+                            ag.mma(k, out.part(edge * block, 0, edge, own), A, operand.part(0, deep_of * depth, own, deep_of))
                 if out is dV and sums is not None and head.dq is not None:
                     with vector:
                         ag.write(k, sums.slopes[n].part(k.wave), stacked(dS))

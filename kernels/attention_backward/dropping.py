@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import asmgen as ag
 from asmgen.kernels.attention_backward.heads import head_number
 from asmgen.kernels.attention_backward.work import KeyPart, QueryHead
-from asmgen.kernels.sequences.dropout import QueriesByKeys, queries_by_keys
+from asmgen.kernels.sequences.dropout import KeysByQueries, QueriesByKeys, keys_by_queries, new_draws, queries_by_keys, replace_dropped
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,9 @@ class Dropping:
     low: ag.Tile
 
 
-def dropping(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> Dropping | None:
-    """Dropout of a wave with such scores; None in a build without. Changes SCC and VCC."""
+def dropping(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile, low: ag.Tile | None = None) -> Dropping | None:
+    """Dropout of a wave with such scores, whose dP begin at a column `low`, or one of its own; None in a build without. Changes SCC and
+    VCC."""
     if not k.p.dropout:
         return None
     with k.scratch("key0", file="s") as key0:
@@ -33,7 +34,7 @@ def dropping(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> Dropping | None
         done = (k.argument(f"{tensor}_stride_{name}") for tensor in "kv" for name in "sh")
         masks = queries_by_keys(k, key0, scores.columns, lambda name: k.registers.share(name, next(done)))
     f = scores.fragment
-    return Dropping(masks, k.tile("low", scores.rows, f.columns, f, note="what dP begins at"))
+    return Dropping(masks, k.tile("low", scores.rows, f.columns, f, note="what dP begins at") if low is None else low)
 
 
 def begin(k: ag.TileBuilder, dropout: Dropping | None, at: KeyPart, head: QueryHead) -> None:
@@ -49,8 +50,14 @@ def starts(dropout: Dropping | None, slopes: ag.Tile) -> tuple[ag.Tile, ...]:
     return (slopes,) if dropout is None else (slopes, dropout.low)
 
 
+def draw(k: ag.TileBuilder, dropout: Dropping | None, at: ag.StepIndex) -> None:
+    """The masks of a step, before it drops. Changes SCC and VCC."""
+    if dropout is not None:
+        dropout.masks.draw(k, at)
+
+
 def drop(k: ag.TileBuilder, dropout: Dropping | None, weights: ag.Tile, at: ag.StepIndex) -> None:
-    """Elements of P, rounded, become 0. Changes SCC and VCC."""
+    """Elements of P, rounded, become 0."""
     if dropout is not None:
         dropout.masks.drop(k, weights, at)
 
@@ -59,3 +66,39 @@ def choose(k: ag.TileBuilder, dropout: Dropping | None, slopes: ag.Tile, at: ag.
     """Elements of dP become what they began at where P has been dropped."""
     if dropout is not None:
         dropout.masks.choose(k, slopes, dropout.low, at)
+
+
+@dataclass(frozen=True)
+class DroppingKeys:
+    """As `Dropping` for a wave with queries in lanes, which goes over keys: `kept` is what the masks keep of a step."""
+
+    masks: KeysByQueries
+    kept: ag.Reg
+
+
+def dropping_keys(k: ag.TileBuilder, at: ag.HeadTile, row0: ag.Reg, key0: ag.Reg, scores: ag.Tile) -> DroppingKeys | None:
+    """Dropout of a wave with such scores, of keys by queries, whose first key is `key0`; None in a build without. Changes SCC and VCC."""
+    if not k.p.dropout:
+        return None
+    draws = new_draws(k)
+    with k.scratch("number", file="s") as number:
+        head_number(k, number, at.batch, at.head)
+        draws.begin(k, number)
+    masks = keys_by_queries(k, draws, row0, key0, scores.columns)
+    return DroppingKeys(masks, k.registers.vgprs(scores.registers.count // 2, "kept_pairs", note="-1 and 0: what dropout keeps"))
+
+
+def draw_keys(k: ag.TileBuilder, dropout: DroppingKeys | None, number: int, at: ag.StepIndex) -> None:
+    """The mask of a step for one fragment of queries, in their order. Changes SCC and VCC."""
+    if dropout is not None:
+        half = dropout.kept.count // len(dropout.masks.rows)
+        dropout.masks.draw(k, number, dropout.kept[number * half:(number + 1) * half - 1], at)
+
+
+def choose_keys(k: ag.TileBuilder, dropout: DroppingKeys | None, slopes: ag.Tile, start: ag.Tile, at: ag.StepIndex) -> None:
+    """As `choose`, of keys by queries, where a row of fragments has what dP began at."""
+    if dropout is not None:
+        half = dropout.kept.count // slopes.across
+        with k.at(at):
+            for number in range(slopes.across):
+                replace_dropped(k, slopes.base(0, number), start.base(0, number), dropout.kept[number * half:(number + 1) * half - 1])

@@ -12,13 +12,10 @@ _BLOCK, _PAIR = 4, 2  # rows and columns of the block that a lane transposes
 
 
 class RowsInLds(Protocol):
-    """Rows of a step, in LDS; `ahead` is how many steps ahead of their reads `advance` puts them there. Their columns may be read so many
-    steps later as it was made for (`later`)."""
-
-    ahead: int
+    """Rows of a step, in LDS. Their columns may be read so many steps later as it was made for (`later`)."""
 
     def advance(self, k: ag.TileBuilder, t: ag.StepIndex, source: ag.Walk) -> None:
-        """LDS gets the rows of step `t`."""
+        """LDS gets rows before they are read, which here are those of step `t`."""
 
     def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
         """All rows, the tile's columns from `first` on."""
@@ -28,18 +25,18 @@ class RowsInLds(Protocol):
 
 
 class FilledRows:
-    """Rows on gfx950; `transposed` is the fragment of transposing reads."""
+    """Rows on gfx950, two steps ahead; `transposed` is the fragment of transposing reads."""
 
-    ahead = 2
+    _ahead = 2
 
     def __init__(self, k: ag.TileBuilder, name: str, rows: int, fragment: ag.Fragment, transposed: ag.Fragment | None = None,
                  later: int = 0) -> None:
         serves = (ag.FragmentRead(fragment), *(() if transposed is None else (ag.TransposedRead(transposed),)), ag.DmaFill())
-        self._cells = k.shared(f"{name}s", k.p.dtype, rows, k.variant.d, stages=self.ahead + 1 + later, serves=serves)
+        self._cells = k.shared(f"{name}s", k.p.dtype, rows, k.variant.d, stages=self._ahead + 1 + later, serves=serves)
 
     def advance(self, k: ag.TileBuilder, t: ag.StepIndex, source: ag.Walk) -> None:
-        """LDS gets the rows of step `t`."""
-        ag.fill(k, self._cells[t], source.step(t))
+        """LDS gets the rows of the step after the next one."""
+        ag.fill(k, self._cells[t + self._ahead], source.step(t + self._ahead))
 
     def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
         """All rows, the tile's columns from `first` on."""
@@ -51,31 +48,30 @@ class FilledRows:
 
 
 class RowsBothWays:
-    """Rows on gfx942, fetched a step ahead of their writes; without `transposed`, only as they are."""
-
-    ahead = 1
+    """Rows on gfx942, fetched a step before their writes; without `transposed`, only as they are."""
 
     def __init__(self, k: ag.TileBuilder, name: str, rows: int, fragment: ag.Fragment, transposed: ag.Fragment | None = None,
                  later: int = 0) -> None:
         d, waves, self._both = k.variant.d, k.variant.wave_count, transposed is not None
         line = ag.block_fragment(fragment, 1, _LINE, d // _LINE)
         self._whole = k.tile(f"{name}_rows", rows // waves, d, line, note="on their way to LDS")
-        self._cells = k.shared(f"{name}s", k.p.dtype, rows, d, stages=self.ahead + 1,
+        self._cells = k.shared(f"{name}s", k.p.dtype, rows, d, stages=2,
                                serves=(ag.FragmentRead(fragment), ag.FragmentRead(line, write=True)))
         if transposed is not None:
             self._blocks = k.tile(f"{name}_blocks", rows, d // waves, blocks(k, rows, False), note="on their way to LDS")
             self.by_columns = k.tile(f"{name}_by_columns", rows, d // waves, blocks(k, rows, True), note="transposed")
-            self.transposed = k.shared(f"{name}ts", k.p.dtype, d, rows, stages=self.ahead + 1 + later,
+            self.transposed = k.shared(f"{name}ts", k.p.dtype, d, rows, stages=2 + later,
                                    serves=(ag.FragmentRead(transposed), ag.FragmentRead(self.by_columns.fragment.T, write=True)))
 
     def advance(self, k: ag.TileBuilder, t: ag.StepIndex, source: ag.Walk) -> None:
-        """LDS gets what was fetched, the rows of step `t`, and those of the next step are fetched."""
-        ag.write(k, self._cells[t].part(k.wave), self._whole)
-        ag.load(k, self._whole, source.step(t + 1), rows=k.wave)
+        """LDS gets the rows of the next step, which were fetched, and those of the one after it are fetched."""
+        n = t + 1
+        ag.write(k, self._cells[n].part(k.wave), self._whole)
+        ag.load(k, self._whole, source.step(n + 1), rows=k.wave)
         if self._both:
-            ag.change_layout(k, self._blocks, self.by_columns.fragment, self.by_columns, at=t)
-            ag.write(k, self.transposed[t].part(k.wave), ag.transposed(self.by_columns))
-            ag.load(k, self._blocks, source.step(t + 1), columns=k.wave)
+            ag.change_layout(k, self._blocks, self.by_columns.fragment, self.by_columns, at=n)
+            ag.write(k, self.transposed[n].part(k.wave), ag.transposed(self.by_columns))
+            ag.load(k, self._blocks, source.step(n + 1), columns=k.wave)
 
     def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
         """All rows, the tile's columns from `first` on."""
@@ -102,17 +98,25 @@ class QuerySums:
     """What a wave of gfx942 makes its columns of dQ = dS K from: its columns of all `keys`, and the `slopes` dS of all waves in LDS, by
     fragments of keys below one another."""
 
-    def __init__(self, k: ag.TileBuilder, shape: ag.MatrixShape, slopes: ag.Tile, rows: ag.Rows, through: RowsBothWays) -> None:
+    def __init__(self, k: ag.TileBuilder, shape: ag.MatrixShape, slopes: ag.Tile, rows: ag.Rows, through: RowsBothWays,
+                 stages: int) -> None:
         (queries, keys), columns = k.variant.tile, k.variant.d // k.variant.wave_count
-        edge = shape.d.columns
+        edge = slopes.fragment.columns
         self.keys = k.tile("columns_of_wave", columns, keys, shape.b, file="a", note="the wave's columns of all keys")
-        self.slopes = k.shared("dSs", k.p.dtype, queries * keys // edge, edge, stages=2 if queries <= edge else 1,
+        self.slopes = k.shared("dSs", k.p.dtype, queries * keys // edge, edge, stages=stages,
                                serves=(ag.FragmentRead(shape.a), ag.FragmentRead(slopes.fragment, write=True)))
         held = k.tile("columns_of_keys", keys, columns, blocks(k, queries, False))
         ag.load(k, held, rows, columns=k.wave)
         self._transpose(k, held, through)
         k.registers.release("columns_of_keys")
         self.dQ = k.tile("dQ", queries, columns, shape.d, file="a")
+
+    def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
+        """dS of step `t`, of keys from `first` on."""
+        width = self.slopes.columns
+        block, inside = divmod(first, width)
+        columns = ag.PartOf(width // out.columns, inside // out.columns)
+        ag.read(k, out, self.slopes[t].part(ag.PartOf(k.variant.tile[1] // width, block), columns))
 
     def _transpose(self, k: ag.TileBuilder, held: ag.Tile, through: RowsBothWays) -> None:
         """Through the LDS that transposed queries will have."""

@@ -8,7 +8,7 @@ makes 32 columns. S begins at -LSE / softmax_scale and dP at -delta. The product
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.dropping import begin, choose, drop, dropping, starts
+from asmgen.kernels.attention_backward.dropping import begin, choose, draw, drop, dropping, starts
 from asmgen.kernels.attention_backward.family import BACKWARD
 from asmgen.kernels.attention_backward.gradients import store_of_keys
 from asmgen.kernels.attention_backward.masks import hide, seen_by
@@ -99,6 +99,7 @@ def pinned(k: ag.TileBuilder) -> None:
                 hide(k, S, seen, n, begins=True)
                 for one, half in zip(columns(S), columns(P), strict=True):
                     ag.convert(k, half, one, nan=False)
+                draw(k, dropout, n)
                 drop(k, dropout, P, n)
             with memory:
                 for slopes in starts(dropout, dP):

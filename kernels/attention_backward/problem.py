@@ -152,7 +152,7 @@ class Scores:
         """O [b, hq, sq, d], where P has the factors `left`. A NaN of V is seen by those who see its key."""
         values, bad = (one[:, :, None] for one in (v.astype(np.float64), np.isnan(v)))
         with np.errstate(invalid="ignore"):
-            found = (self.shares(self.lse) * left) @ np.where(bad, 0.0, values)
+            found = np.where(left == 0, 0.0, self.shares(self.lse) * left) @ np.where(bad, 0.0, values)
             found = np.where(visible(p).astype(float) @ bad > 0, np.nan, found)
         return np.asarray(found.reshape(*self.lse.shape, v.shape[-1]))
 

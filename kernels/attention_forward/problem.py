@@ -155,7 +155,7 @@ def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least
               kept: Array | None = None) -> Reference:
     """The result for q [b, hq, sq, d], k and v [b, hkv, sk, d], with the tolerance of O. p is rounded with the relative error `rounding`,
     or the absolute error `least` if it is subnormal. A query without visible keys has O = 0 and LSE = -inf, or that of its sink [hq].
-    Dropout leaves the elements of P that are `kept` [b, hkv, group, sq, sk], times 1 / (1 - p)."""
+    Dropout leaves the elements of P that are `kept` [b, hkv, group, sq, sk], times 1 / (1 - p); others are 0, NaN too."""
     b, hq, sq, d = q.shape
     group = hq // k.shape[1]
     scale = float(np.float32(p["softmax_scale"]))
@@ -173,7 +173,7 @@ def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + largest)[..., 0]
     shares /= np.where(total > 0, total, 1.0)
-    left = shares if kept is None else shares * kept / float(1 - np.float32(p["p"]))
+    left = shares if kept is None else np.where(kept, shares, 0.0) / float(1 - np.float32(p["p"]))
     o, magnitude = left @ values, left @ np.abs(values)
     sizes = np.abs(np.where(seen, scores, 0.0)) + np.abs(base)
     off = (d + 2) * _EPSILON * scale * (np.abs(grouped) @ np.abs(keys).swapaxes(-1, -2)) + 4 * _EPSILON * (1 + sizes)

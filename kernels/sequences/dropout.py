@@ -6,7 +6,7 @@ offset, head and place alone. In a tile, lanes have keys: byte e of lane l is fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import asmgen as ag
@@ -105,35 +105,62 @@ class KeysByQueries:
             for number, tile_row in enumerate(self.rows):
                 self.draws.draw(k, self.words, tile_row, self.column, at)
                 with k.at(at):
-                    self._move(k)
-                    self._clear(k, weights.base(row, number))
+                    _move(k, self.moved, self.words, self.moves)
+                    with k.scratch("kept") as kept:
+                        own = weights.base(row, number)
+                        _keep(k, [kept] * (self.moved.count // 2), self.moved, own, self.below)
             with k.at(at):
                 k.s_add_u32(self.column, self.column, 1)
 
-    def _move(self, k: ag.TileBuilder) -> None:
-        """Each element's byte, less 128, to its place."""
-        for word in range(self.words.count):
-            k.v_xor_b32(self.words[word], 0x80808080, self.words[word])
-        name, size = _product(k)
-        for first in range(0, self.words.count, size):
-            k.emit(name, self.moved, self.words[first:first + size - 1], self.moves[first:first + size - 1], self.moved if first else 0)
+    def draw(self, k: ag.TileBuilder, number: int, kept: ag.Reg, at: ag.StepIndex) -> None:
+        """For the next tile of one fragment of queries, halves of -1 and 0 as `QueriesByKeys` has them. Fragments come in their order, and
+        the product of each stands between those of the step where it is called. Changes SCC and VCC."""
+        self.draws.draw(k, self.words, self.rows[number], self.column, at)
+        with k.at(at):
+            _move(k, self.moved, self.words, self.moves)
+            _keep(k, [kept[pair:pair] for pair in range(kept.count)], self.moved, None, self.below)
+            if number == len(self.rows) - 1:
+                k.s_add_u32(self.column, self.column, 1)
 
-    def _clear(self, k: ag.TileBuilder, weights: ag.Reg) -> None:
-        """Two elements of a register at once: a difference is negative where a byte is small enough."""
-        with k.scratch("kept") as kept, k.scratch("selector", file="s") as selector, k.scratch("sign", file="s") as sign:
-            k.s_mov_b32(selector, _PAIR)
-            k.s_mov_b32(sign, 0x000F000F)
-            for number in range(self.moved.count // 2):
-                k.v_perm_b32(kept, self.moved[2 * number + 1], self.moved[2 * number], selector)
-                k.v_pk_sub_i16(kept, kept, self.below)
-                k.v_pk_ashrrev_i16(kept, sign, kept)
-                k.v_and_b32(weights[number:number], kept, weights[number:number])
+
+def replace_dropped(k: ag.TileBuilder, own: ag.Reg, instead: ag.Reg, kept: ag.Reg) -> None:
+    """Registers of float32 whose halves of `kept` are 0 become others."""
+    with k.scratch("mask") as mask:
+        for place in range(2 * kept.count):
+            if place % 2:
+                k.v_ashrrev_i32(mask, 16, kept[place // 2])
+            else:
+                k.v_bfe_i32(mask, kept[place // 2], 0, 16)
+            k.v_bfi_b32(own[place], mask, own[place], instead[place])
+
+
+def _move(k: ag.TileBuilder, moved: ag.Reg, bytes_: ag.Reg, moves: ag.Reg, queries_in_lanes: bool = True) -> None:
+    """Each element's byte, less 128, to its place."""
+    for word in range(bytes_.count):
+        k.v_xor_b32(bytes_[word], 0x80808080, bytes_[word])
+    name, size = _product(k)
+    for first in range(0, bytes_.count, size):
+        operands = bytes_[first:first + size - 1], moves[first:first + size - 1]
+        k.emit(name, moved, *(operands if queries_in_lanes else operands[::-1]), moved if first else 0)
+
+
+def _keep(k: ag.TileBuilder, kept: Sequence[ag.Reg], moved: ag.Reg, weights: ag.Reg | None, below: ag.Reg) -> None:
+    """Two elements of a register at once: a difference is negative where a byte is small enough. Others of `weights` become 0."""
+    with k.scratch("selector", file="s") as selector, k.scratch("sign", file="s") as sign:
+        k.s_mov_b32(selector, _PAIR)
+        k.s_mov_b32(sign, 0x000F000F)
+        for number, one in enumerate(kept):
+            k.v_perm_b32(one, moved[2 * number + 1], moved[2 * number], selector)
+            k.v_pk_sub_i16(one, one, below)
+            k.v_pk_ashrrev_i16(one, sign, one)
+            if weights is not None:
+                k.v_and_b32(weights[number:number], one, weights[number:number])
 
 
 def keys_by_queries(k: ag.TileBuilder, draws: Draws, row0: ag.Reg, key0: ag.Reg, queries: int) -> KeysByQueries:
     """That of a wave with so many queries from `row0` on, and keys from `key0` on, multiples of 32. Changes SCC."""
-    words, moves = (k.registers.vgprs(4, name, align=2) for name in ("drawn_bytes", "moves"))
-    moved = k.registers.vgprs(BLOCK * BLOCK // ag.LANES, "moved_bytes", align=2, note="bytes where P has their elements")
+    words = k.registers.vgprs(4, "drawn_bytes", align=2)
+    moves, moved = _product_registers(k)
     rows = tuple(k.registers.sgprs(1, f"tile_row{number or ''}") for number in range(queries // BLOCK))
     column, below = (k.registers.sgprs(1, name) for name in ("tile_column", "below"))
     bits = BLOCK.bit_length() - 1
@@ -147,6 +174,12 @@ def keys_by_queries(k: ag.TileBuilder, draws: Draws, row0: ag.Reg, key0: ag.Reg,
         k.s_pack_ll_b32_b16(below, below, below)
         _one_each(k, moves)
     return KeysByQueries(draws, rows, column, words, moves, moved, below)
+
+
+def _product_registers(k: ag.TileBuilder) -> tuple[ag.Reg, ag.Reg]:
+    """The matrix that moves bytes, and moved bytes."""
+    return k.registers.vgprs(4, "moves", align=2), k.registers.vgprs(BLOCK * BLOCK // ag.LANES, "moved_bytes", align=2,
+                                                                     note="bytes where P has their elements")
 
 
 def _product(k: ag.TileBuilder) -> tuple[str, int]:
@@ -179,8 +212,9 @@ def _one_each(k: ag.TileBuilder, words: ag.Reg) -> None:
 class QueriesByKeys:
     """Dropout of P with queries in registers and keys in lanes, where halves of a wave have each other's bytes.
 
-    Two exchanges of lane halves bring four bytes of a word to four registers. `row` is the row of the next tile and advances with what is
-    drawn; `kept` has, for each pair of elements, halves of -1 where one is kept and 0 where it is dropped.
+    Two exchanges of lane halves bring four bytes of a word to four registers; gfx942, which has none, `moves` bytes by a product, as
+    `KeysByQueries` does. `row` is the row of the next tile and advances with what is drawn; `kept` has, for each pair of elements, halves
+    of -1 where one is kept and 0 where it is dropped.
     """
 
     draws: Draws
@@ -189,46 +223,57 @@ class QueriesByKeys:
     words: ag.Reg
     kept: ag.Reg
     below: ag.Reg
+    moves: ag.Reg | None
+    moved: ag.Reg | None
 
     def begin(self, k: ag.TileBuilder, number: ag.Reg, row0: ag.Reg) -> None:
         """The next tile is that of queries from `row0` on, a multiple of 32, of a head. Changes SCC and VCC."""
         self.draws.begin(k, number)
         k.s_lshr_b32(self.row, row0, BLOCK.bit_length() - 1)
 
-    def drop(self, k: ag.TileBuilder, weights: ag.Tile, at: ag.StepIndex) -> None:
-        """Elements of a tile of P, pairs of 16 bits, become 0, and `kept` is what it is for `choose`. Changes SCC and VCC."""
+    def draw(self, k: ag.TileBuilder, at: ag.StepIndex) -> None:
+        """`kept` is that of a step. Changes SCC and VCC."""
         half = self.kept.count // len(self.columns)
         for number, column in enumerate(self.columns):
             self.draws.draw(k, self.words, self.row, column, at)
-            own = weights.base(0, number)
-            with k.at(at), k.scratch("selectors", 2) as selectors, k.scratch("sign") as sign:
-                for side, selector in enumerate((0x0C010C00, 0x0C030C02)):  # two bytes of a word, zeros above each
-                    k.v_mov_b32(selectors[side], selector)
-                k.v_mov_b32(sign, 0x000F000F)
-                for word in (0, 2):
-                    k.v_permlane32_swap_b32(self.words[word], self.words[word + 1])
-                for pair in range(half):
-                    source, kept = self.words[pair // 2], self.kept[number * half + pair]
-                    k.v_perm_b32(kept, source, source, selectors[pair % 2])
-                    k.v_pk_sub_i16(kept, kept, self.below)
-                    k.v_pk_ashrrev_i16(kept, sign, kept)
-                    k.v_and_b32(own[pair], kept, own[pair])
+            kept = [self.kept[number * half + pair] for pair in range(half)]
+            with k.at(at):
+                if self.moves is None or self.moved is None:
+                    self._exchange(k, kept)
+                else:
+                    _move(k, self.moved, self.words, self.moves, queries_in_lanes=False)
+                    _keep(k, kept, self.moved, None, self.below)
         with k.at(at):
             k.s_add_u32(self.row, self.row, 1)
+
+    def _exchange(self, k: ag.TileBuilder, kept: Sequence[ag.Reg]) -> None:
+        with k.scratch("selectors", 2) as selectors, k.scratch("sign") as sign:
+            for side, selector in enumerate((0x0C010C00, 0x0C030C02)):  # two bytes of a word, zeros above each
+                k.v_mov_b32(selectors[side], selector)
+            k.v_mov_b32(sign, 0x000F000F)
+            for word in (0, 2):
+                k.v_permlane32_swap_b32(self.words[word], self.words[word + 1])
+            for pair, one in enumerate(kept):
+                source = self.words[pair // 2]
+                k.v_perm_b32(one, source, source, selectors[pair % 2])
+                k.v_pk_sub_i16(one, one, self.below)
+                k.v_pk_ashrrev_i16(one, sign, one)
+
+    def drop(self, k: ag.TileBuilder, weights: ag.Tile, at: ag.StepIndex) -> None:
+        """Elements of a tile of P, pairs of 16 bits, become 0."""
+        half = self.kept.count // len(self.columns)
+        with k.at(at):
+            for number in range(len(self.columns)):
+                own = weights.base(0, number)
+                for pair in range(half):
+                    k.v_and_b32(own[pair], self.kept[number * half + pair], own[pair])
 
     def choose(self, k: ag.TileBuilder, tile: ag.Tile, other: ag.Tile, at: ag.StepIndex) -> None:
         """Elements of a tile of float32 that are dropped become those of `other`, whose columns are alike."""
         half = self.kept.count // len(self.columns)
-        with k.at(at), k.scratch("mask") as mask:
+        with k.at(at):
             for number, _ in enumerate(self.columns):
-                own, instead = tile.base(0, number), other.base(0, 0)
-                for place in range(2 * half):
-                    pair = self.kept[number * half + place // 2]
-                    if place % 2:
-                        k.v_ashrrev_i32(mask, 16, pair)
-                    else:
-                        k.v_bfe_i32(mask, pair, 0, 16)
-                    k.v_bfi_b32(own[place], mask, own[place], instead[place])
+                replace_dropped(k, tile.base(0, number), other.base(0, 0), self.kept[number * half:(number + 1) * half - 1])
 
 
 def queries_by_keys(k: ag.TileBuilder, key0: ag.Reg, keys: int, scalar: Scalars) -> QueriesByKeys:
@@ -243,6 +288,12 @@ def queries_by_keys(k: ag.TileBuilder, key0: ag.Reg, keys: int, scalar: Scalars)
             k.s_lshr_b32(column, key0, BLOCK.bit_length() - 1)
             if number:
                 k.s_add_u32(column, column, number)
+        product = k.arch != "gfx950"
+        moves, moved = _product_registers(k) if product else (None, None)
         k.s_add_u32(below, draws.most, 1)
+        if product:
+            k.s_sub_u32(below, below, _HALF)
         k.s_pack_ll_b32_b16(below, below, below)
-    return QueriesByKeys(draws, row, columns, words, kept, below)
+        if moves is not None:
+            _one_each(k, moves)
+    return QueriesByKeys(draws, row, columns, words, kept, below, moves, moved)
