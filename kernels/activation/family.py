@@ -7,7 +7,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.activation.tensors import TENSORS, inputs_of, outputs_of
-from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
+from asmgen.kernels.rows.contract import ROW_GRID, TYPES, pointers, row_counts, row_parameters, row_stride, stride_rules
 from asmgen.kernels.rows.rowshape import FEW_FRAGMENTS, PER_LANE, ROW_LANES, by_columns, most_columns
 
 PART = most_columns(max(ROW_LANES), FEW_FRAGMENTS)
@@ -35,11 +35,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """What the build reads and writes."""
     named = (*inputs_of(build), *outputs_of(build))
-    return (
-        *(ag.ContractArgument(name, "pointer", "rows x columns, 4-byte aligned") for name in named),
-        ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
-        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in named),
-    )
+    return (*pointers(named), *row_counts(named))
 
 
 def _problem(values: ag.Values, seed: int) -> ag.Problem:

@@ -3,28 +3,19 @@ next part loads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 import asmgen as ag
 from asmgen.kernels.activation.family import ACTIVATION, PART
 from asmgen.kernels.activation.formulas import ActivationFunction
 from asmgen.kernels.activation.tensors import inputs_of, is_gated, limit_of, outputs_of
-from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
+from asmgen.kernels.rows.rowshape import shape_of
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
-
-Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
-
-
-def _variants(writer: Writer) -> Writer:
-    for arch in ("gfx950", "gfx942"):
-        for lanes, waves in sorted(ROW_LANES.items(), key=lambda one: one[0] != ag.LANES):
-            writer = ACTIVATION.variant(arch, waves=waves, lanes=lanes)(writer)
-    return writer
+from asmgen.kernels.rows.variants import row_variants
 
 
-@_variants
+@row_variants(ACTIVATION)
 def by_rows(k: ag.TileBuilder) -> None:
     """Load, apply, store."""
     p, shape = k.p, shape_of(k.variant, k.p.columns)

@@ -8,7 +8,17 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.norm.tensors import BLOCKS, EIGHT, MASK, TENSORS, figures_of, is_blocks, row_bytes, scales_of_row, tensors_of
-from asmgen.kernels.rows.contract import ROW_GRID, TYPES, dropout_arguments, dropout_parameters, row_parameters, row_stride, stride_rules
+from asmgen.kernels.rows.contract import (
+    ROW_GRID,
+    TYPES,
+    dropout_arguments,
+    dropout_parameters,
+    pointers,
+    row_counts,
+    row_parameters,
+    row_stride,
+    stride_rules,
+)
 from asmgen.kernels.rows.eightbits import ENCODINGS
 from asmgen.kernels.rows.rowshape import with_lanes
 
@@ -74,18 +84,13 @@ def _is_narrow(p: ag.Values) -> bool:
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """What the build reads and writes."""
-    def pointer(name: str, doc: str) -> ag.ContractArgument:
-        return ag.ContractArgument(name, "pointer", f"{doc}, 4-byte aligned")
-
     named = tensors_of(build)
     return (
-        *(pointer(name, "rows x columns") for name in named),
-        *([pointer("scale", "rows x columns / 32 e8m0 bytes")] if is_blocks(build) else []),
-        pointer("w", "columns factors"), *([pointer("b", "columns addends")] if build["bias"] else []),
-        *(pointer(name, "rows float32") for name in figures_of(build)),
-        ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
-        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row")
-          for name in (*named, *(["scale"] if is_blocks(build) else []))),
+        *pointers(named),
+        *(pointers(["scale"], "rows x columns / 32 e8m0 bytes") if is_blocks(build) else ()),
+        *pointers(["w"], "columns factors"), *(pointers(["b"], "columns addends") if build["bias"] else ()),
+        *pointers(figures_of(build), "rows float32"),
+        *row_counts((*named, "scale") if is_blocks(build) else named),
         ag.ContractArgument("eps", "f32", "under the root"),
         *(dropout_arguments() if build["dropout"] else ()),
     )

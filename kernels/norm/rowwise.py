@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import asmgen as ag
 from asmgen.kernels.norm.family import NORM
 from asmgen.kernels.norm.registers import plan_of
@@ -14,22 +11,14 @@ from asmgen.kernels.rows.absent import replace_beyond
 from asmgen.kernels.rows.dropout import Dropout, DropoutMask
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowinputs import AddedRows
-from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
+from asmgen.kernels.rows.rowshape import shape_of
 from asmgen.kernels.rows.rowsums import RowSums
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, row_tile
+from asmgen.kernels.rows.variants import row_variants
 from asmgen.kernels.rows.weights import Weights, weigh
 
-Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
 
-
-def _variants(writer: Writer) -> Writer:
-    for arch in ("gfx950", "gfx942"):
-        for lanes, waves in sorted(ROW_LANES.items(), key=lambda one: one[0] != ag.LANES):
-            writer = NORM.variant(arch, waves=waves, lanes=lanes)(writer)
-    return writer
-
-
-@_variants
+@row_variants(NORM)
 def rowwise(k: ag.TileBuilder) -> None:
     """Rows in float32: load, drop and add, sum, normalise, store; the loads of the next ones run meanwhile."""
     p, shape = k.p, shape_of(k.variant, k.p.columns)
@@ -53,7 +42,7 @@ def rowwise(k: ag.TileBuilder) -> None:
     tensors["x"].load(X)
     if residual is not None:
         residual.ask()
-    k.label("rows")
+    walk.begin("rows")
     tensors["x"].widen(R, X)
     if dropout is not None:
         dropout.apply(R, mask)

@@ -39,7 +39,7 @@ def sum_columns(k: ag.TileBuilder) -> None:
     for tile in totals.values():
         ag.fill_with(k, tile, 0)
     ask(False)
-    k.label("rows")
+    walk.begin("rows")
     tensors["x"].widen(H, raw["x"])
     tensors["dy"].widen(DY, raw["dy"])
     if "mean" in asked:

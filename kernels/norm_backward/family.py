@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.norm_backward.tensors import TENSORS, figures_of, inputs_of, outputs_of, sums_of
-from asmgen.kernels.rows.contract import ROW_GRID, TYPES, dropout_arguments, dropout_parameters, row_parameters, row_stride, stride_rules
+from asmgen.kernels.rows.contract import (
+    ROW_GRID,
+    TYPES,
+    dropout_arguments,
+    dropout_parameters,
+    pointers,
+    row_counts,
+    row_parameters,
+    row_stride,
+    stride_rules,
+)
 from asmgen.kernels.rows.rowshape import by_columns, groups_of, shape_of
 
 _F32 = 4  # bytes
@@ -38,14 +48,13 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
     """Those of the kernel of rows."""
     named = (*inputs_of(build), *outputs_of(build))
     return (
-        *(ag.ContractArgument(name, "pointer", "rows x columns, 4-byte aligned") for name in named),
-        ag.ContractArgument("w", "pointer", "columns factors"),
-        *(ag.ContractArgument(name, "pointer", "rows float32, as norm saves them") for name in figures_of(build)),
-        ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
-        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in named),
-        *(ag.ContractArgument(f"{name}_parts", "pointer", "sums of some rows each, float32") for name in sums_of(build)),
-        *(dropout_arguments() if build["dropout"] else ()),
+        *pointers(named), *pointers(["w"], "columns factors"), *pointers(figures_of(build), "rows float32, as norm saves them"),
+        *row_counts(named), *_parts(build), *(dropout_arguments() if build["dropout"] else ()),
     )
+
+
+def _parts(build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    return tuple(ag.ContractArgument(f"{name}_parts", "pointer", "sums of some rows each, float32") for name in sums_of(build))
 
 
 def column_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
@@ -56,11 +65,7 @@ def column_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.Contract
 
 def sum_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """Those of the kernel that adds the parts."""
-    return (
-        *(ag.ContractArgument(f"{name}_parts", "pointer", "sums of some rows each, float32") for name in sums_of(build)),
-        *(ag.ContractArgument(name, "pointer", "columns, 4-byte aligned") for name in sums_of(build)),
-        ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
-    )
+    return (*_parts(build), *pointers(sums_of(build), "columns"), *row_counts(()))
 
 
 def _workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:

@@ -3,8 +3,7 @@ dx = rstd (g - mean(g) - h mean(g h)); RMS norm has no means of x and g (docs/fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 import asmgen as ag
 from asmgen.kernels.norm_backward.family import NORM_BACKWARD
@@ -14,22 +13,14 @@ from asmgen.kernels.norm_backward.tensors import figures_of, inputs_of, outputs_
 from asmgen.kernels.rows.dropout import Dropout
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowinputs import AddedRows
-from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
+from asmgen.kernels.rows.rowshape import shape_of
 from asmgen.kernels.rows.rowsums import RowSums
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, row_tile
+from asmgen.kernels.rows.variants import row_variants
 from asmgen.kernels.rows.weights import Weights, weigh
 
-Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
 
-
-def _variants(writer: Writer) -> Writer:
-    for arch in ("gfx950", "gfx942"):
-        for lanes, waves in sorted(ROW_LANES.items(), key=lambda one: one[0] != ag.LANES):
-            writer = NORM_BACKWARD.variant(arch, waves=waves, lanes=lanes)(writer)
-    return writer
-
-
-@_variants
+@row_variants(NORM_BACKWARD)
 def gradients(k: ag.TileBuilder) -> None:
     """Load, h and g, sums of columns and rows, dx; the loads of the next rows run meanwhile."""
     p, shape, plan = k.p, shape_of(k.variant, k.p.columns), plan_of(k.parameters)
@@ -60,7 +51,7 @@ def gradients(k: ag.TileBuilder) -> None:
     for tile in parts.values():
         ag.fill_with(k, tile, 0)
     ask(False)
-    k.label("rows")
+    walk.begin("rows")
     tensors["x"].widen(H, raw["x"])
     tensors["dy"].widen(G, raw["dy"])
     for name, vector in known.items():

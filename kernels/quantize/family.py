@@ -9,7 +9,7 @@ import asmgen as ag
 from asmgen.kernels.quantize.formats import BLOCKS, BYTES, GROUP, SOURCES, group_of, is_blocks, least_scale_stride, row_bytes
 from asmgen.kernels.quantize.strips import BAND, bands_of, bands_of_workgroup, strip_of, transposed
 from asmgen.kernels.rows.blockscales import BLOCK
-from asmgen.kernels.rows.contract import MOST_ROWS, row_parameters, row_stride
+from asmgen.kernels.rows.contract import MOST_ROWS, row_counts, row_parameters, row_stride
 from asmgen.kernels.rows.eightbits import ENCODINGS
 from asmgen.kernels.rows.rowshape import ROW_LANES, groups_of, rows_of_workgroup, with_lanes
 
@@ -94,9 +94,7 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
         *([ag.ContractArgument("smooth_scale", "pointer", "columns factors of the type of x, 4-byte aligned")] if build["smooth"] else []),
         *([ag.ContractArgument("d_t", "pointer", "columns x rows, as d"),
            ag.ContractArgument("scale_t", "pointer", "columns x rows / 32 e8m0 bytes")] if build["columnwise"] else []),
-        ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
-        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row")
-          for name in ("x", "d", *(["scale"] if by_columns else []), *(["d_t", "scale_t"] if build["columnwise"] else []))),
+        *row_counts(("x", "d", *(["scale"] if by_columns else []), *(["d_t", "scale_t"] if build["columnwise"] else []))),
     )
 
 

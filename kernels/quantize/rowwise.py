@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import asmgen as ag
 from asmgen.kernels.quantize.blockwise import by_blocks
@@ -12,24 +11,17 @@ from asmgen.kernels.quantize.family import QUANTIZE
 from asmgen.kernels.quantize.formats import BYTES, GROUP, group_of, is_blocks
 from asmgen.kernels.rows.eightbits import LARGEST, reciprocal, scale_of_largest
 from asmgen.kernels.rows.rowfigures import RowFigures
-from asmgen.kernels.rows.rowshape import PER_LANE, ROW_LANES, shape_of
+from asmgen.kernels.rows.rowshape import PER_LANE, shape_of
 from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
+from asmgen.kernels.rows.variants import row_variants
 from asmgen.kernels.rows.weights import Weights, weigh
 
-Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
 _MODE, _KEEPS_BELOW_LARGEST = 1, 1
 """The register of modes, and its FP16_OVFL: conversions to 8-bit floats give the largest number, not NaN or infinity."""
 
 
-def _variants(writer: Writer) -> Writer:
-    for arch in ("gfx950", "gfx942"):
-        for lanes, waves in sorted(ROW_LANES.items(), key=lambda one: one[0] != ag.LANES):
-            writer = QUANTIZE.variant(arch, waves=waves, lanes=lanes)(writer)
-    return writer
-
-
-@_variants
+@row_variants(QUANTIZE)
 def by_rows(k: ag.TileBuilder) -> None:
     """Load, largest magnitude, scale and its reciprocal, products, bytes, store."""
     if is_blocks(k.parameters):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import asmgen as ag
 from asmgen.kernels.rows.rowshape import groups_of, most_columns, rows_of_workgroup, shape_of
 
@@ -24,6 +26,17 @@ def row_parameters(variant: ag.Variant, fragments: int | None = None) -> tuple[a
         ag.Parameter("each", "run", int, "groups of rows that a workgroup makes, one after the other", minimum=1, maximum=MOST_ROWS,
                      default_from=ag.Formula("as many as fill the GPU once", lambda p: rows_of_workgroup(variant, p))),
     )
+
+
+def pointers(names: Iterable[str], doc: str = "rows x columns") -> tuple[ag.ContractArgument, ...]:
+    """Arguments that point to tensors."""
+    return tuple(ag.ContractArgument(name, "pointer", f"{doc}, 4-byte aligned") for name in names)
+
+
+def row_counts(strided: Iterable[str]) -> tuple[ag.ContractArgument, ...]:
+    """The arguments that say how many rows there are, and how far those of tensors lie apart."""
+    return (ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
+            *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in strided))
 
 
 def dropout_parameters() -> tuple[ag.Parameter, ...]:

@@ -44,6 +44,12 @@ class RowWalk:
         if shape.has_own_row:
             k.s_sub_u32(self.left, self.left, k.wave.register)
 
+    def begin(self, label: str) -> None:
+        """The loop at that label, for whose first group everything was asked. That is waited for here, so that waits in the loop count the
+        stores that come after its loads."""
+        self.k.s_waitcnt(vmcnt=0)
+        self.k.label(label)
+
     def look_ahead(self) -> None:
         """Count what is left from the next group on."""
         self.k.s_sub_u32(self.left, self.left, self.shape.rows)

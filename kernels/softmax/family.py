@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
+from asmgen.kernels.rows.contract import ROW_GRID, TYPES, pointers, row_counts, row_parameters, row_stride, stride_rules
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE, ROW_LANES, most_columns, with_lanes
 from asmgen.kernels.softmax.tensors import TENSORS, tensors_of
 
@@ -43,10 +43,9 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
     named = tensors_of(build)
     masked = not build["backward"]
     return (
-        *(ag.ContractArgument(name, "pointer", "rows x columns, 4-byte aligned") for name in named),
+        *pointers(named),
         *([ag.ContractArgument("lengths", "pointer", "rows i32")] if masked and build["mask"] == "length" else []),
-        ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
-        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in named),
+        *row_counts(named),
         *([ag.ContractArgument("queries", "u32", "rows of a matrix of scores")] if masked and build["mask"] == "causal" else []),
     )
 

@@ -3,29 +3,18 @@ load."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import asmgen as ag
 from asmgen.kernels.rows.budget import RowPlan, first_that_fits, plans, run_vgprs
-from asmgen.kernels.rows.rowshape import PER_LANE, ROW_LANES, RowShape, shape_of
+from asmgen.kernels.rows.rowshape import PER_LANE, RowShape, shape_of
 from asmgen.kernels.rows.rowsums import RowSums
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, row_tile
+from asmgen.kernels.rows.variants import row_variants
 from asmgen.kernels.softmax.exponentials import LOG2_E, NEAR, exponentials, inverse_of, logarithm_of
 from asmgen.kernels.softmax.family import SOFTMAX
 from asmgen.kernels.softmax.visible import Visible
 
-Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
 
-
-def _variants(writer: Writer) -> Writer:
-    for arch in ("gfx950", "gfx942"):
-        for lanes, waves in sorted(ROW_LANES.items(), key=lambda one: one[0] != ag.LANES):
-            writer = SOFTMAX.variant(arch, waves=waves, lanes=lanes, passes=1)(writer)
-    return writer
-
-
-@_variants
+@row_variants(SOFTMAX, passes=1)
 def one_pass(k: ag.TileBuilder) -> None:
     """The result, or the gradient."""
     (_backward if k.p.backward else _forward)(k)
@@ -51,7 +40,7 @@ def _forward(k: ag.TileBuilder) -> None:
         x.go_on()
 
     x.load(X)
-    k.label("rows")
+    walk.begin("rows")
     visible.find()
     x.widen(R, X)
     visible.hide(R)
@@ -99,7 +88,7 @@ def _backward(k: ag.TileBuilder) -> None:
             tensor.load(raw[name])
 
     ask()
-    k.label("rows")
+    walk.begin("rows")
     for name, tensor in inputs.items():
         tensor.widen(wide[name], raw[name])
     if p.log:

@@ -33,7 +33,7 @@ def two_passes(k: ag.TileBuilder) -> None:
     sums, visible = RowSums(walk), Visible(walk, p.mask)
 
     x.load(X[0])
-    k.label("rows")
+    walk.begin("rows")
     visible.find()
     ag.fill_with(k, own, FINITE)
     ag.fill_with(k, total, 0)
