@@ -59,9 +59,10 @@ def read_table(path: Path) -> FigureTable:
 
 
 def write_table(path: Path, found: FigureTable) -> None:
-    """Keep figures, a build a line."""
+    """Keep figures, a build a line, to seven digits."""
     path.parent.mkdir(exist_ok=True)
-    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(found.builds[key], separators=(',', ':'))}" for key in sorted(found.builds))
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(_rounded(one), separators=(',', ':'))}"
+                       for key, one in sorted(found.builds.items()))
     path.write_text(f'{{"table": "{found.table}", "engine": "{found.engine}", "builds": {{\n{lines}\n}}}}\n')
 
 
@@ -84,6 +85,14 @@ def engine_digest() -> str:
 def object_digest(code: bytes) -> str:
     """The digest of a code object."""
     return hashlib.sha256(code).hexdigest()[:16]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, Mapping):
+        return {name: _rounded(one) for name, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _short(text: str) -> str:

@@ -138,7 +138,7 @@ def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everyt
     try:
         found = seconds(plain)
         best = [library.select(arch, one.build) for one in sorted(found, key=lambda one: one.seconds)[:_WIDENED]]
-        tried, known = [one.build for one in plain], packaged(kernel, gpu).builds
+        tried, known = [one.build for one in plain], of_library(kernel, gpu)
         more = [one for one in serving if one.build not in tried and (
             everything or timed_key(library, one.build) in known or any(library.select(arch, one.build) is variant for variant in best))]
         return sorted(found + seconds(more), key=lambda one: one.seconds)
@@ -161,9 +161,22 @@ def _figures(kernel: str, arch: str, gpu: str, builds: tuple[str, ...]) -> dict[
     """What was timed once of builds, by their parameters: what this source timed here, or what comes with the library. Raises ToolError
     where neither has one, and there is no assembler."""
     found = _kept_figures(kernel, arch, gpu, builds)
-    found |= {build: one["figures"] for build, one in packaged(kernel, gpu).builds.items() if build in builds and build not in found}
+    found = {build: figures for build, figures in of_library(kernel, gpu).items() if build in builds} | found
     missing = [build for build in builds if build not in found]
     return found | {key: one["figures"] for key, one in timed_anew(kernel, arch, gpu, missing)}
+
+
+@cache
+def of_library(kernel: str, gpu: str) -> dict[str, Any]:
+    """The figures that come with the library, by build, but for those that today's model cannot read: another one may have other fields."""
+    from asmgen.isa.timing import timing
+    from asmgen.tuning.figures import restored_figures
+
+    found = {}
+    for build, one in packaged(kernel, gpu).builds.items():
+        with suppress(TypeError, KeyError, ValueError, AttributeError):
+            found[build] = [figures for figures in one["figures"] if restored_figures(figures, timing(gpu))]
+    return found
 
 
 def _kept_figures(kernel: str, arch: str, gpu: str, builds: Sequence[str]) -> dict[str, Any]:

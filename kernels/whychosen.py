@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from asmgen.kernels.figuretables import packaged, path_of
 from asmgen.kernels.registry import family as find_family
-from asmgen.kernels.tuned import Estimated, estimated, timed_key
+from asmgen.kernels.tuned import Estimated, estimated, of_library, timed_key
 from asmgen.tuning.candidates import HOW
 
 _STALE = "made by another model: python -m asmgen.tools.tunetables makes them anew"
@@ -58,11 +58,7 @@ def _of_launch(one: Any) -> str:
 def why(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Why:
     """The choice for these values. Raises as `choose` does."""
     library, rows = find_family(kernel), estimated(kernel, arch, gpu, given)
-    known = packaged(kernel, gpu)
-    of_library = _known(rows, [timed_key(library, row.build) for row in rows], known.builds)
-    stale = of_library > 0 and not known.of_today(gpu)
-    return Why(kernel, arch, gpu, tuple(rows), of_library, f"{path_of(kernel, gpu).name} was {_STALE}" if stale else "")
-
-
-def _known(rows: Sequence[Estimated], keys: Sequence[str], builds: Mapping[str, Any]) -> int:
-    return sum(key in builds and bool(row.launches) for row, key in zip(rows, keys, strict=True))
+    known = of_library(kernel, gpu)
+    found = sum(bool(row.launches) and timed_key(library, row.build) in known for row in rows)
+    stale = found > 0 and not packaged(kernel, gpu).of_today(gpu)
+    return Why(kernel, arch, gpu, tuple(rows), found, f"{path_of(kernel, gpu).name} was {_STALE}" if stale else "")

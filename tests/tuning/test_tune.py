@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +19,8 @@ from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import timing
-from asmgen.kernels import gemm, tuned
+from asmgen.kernels import gemm, tuned, whychosen
+from asmgen.kernels.figuretables import FigureTable, _code, read_table, write_table
 from asmgen.kernels.products.split import timed_as
 from asmgen.kernels.registry import family
 from asmgen.kernels.tensors import gpu_named
@@ -42,7 +44,11 @@ SMALL = ("gemm-bf16", "--gpu", "MI300X", "-p", "m=256", "-p", "n=300", "-p", "k=
 
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing was timed, here or in the library."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(tuned, "packaged", lambda kernel, gpu: FigureTable())
+    for one in (tuned._figures, tuned.of_library):
+        one.cache_clear()
     return tmp_path / "asmgen" / "tuned"
 
 
@@ -255,3 +261,34 @@ def test_times_of_a_split_product_are_those_of_both_kernels(objdump: tuple[str, 
 def test_a_device_is_timed_by_its_own_table() -> None:
     assert gpu_named("AMD Instinct MI325X", "gfx942") == "MI325X" and gpu_named("emulator", "gfx950") == "MI355X"
     assert gpu_named("AMD Instinct MI325X", "gfx950") == "MI355X"
+
+
+def test_figures_of_the_library_choose_whoever_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is timed where they are known; those of another model are remarked on. A file that is no table counts as none."""
+    for text in ("", "[]", '{"table": 1}', '{"table": "", "engine": "", "builds": {"x": 3}}'):
+        (tmp_path / "k-MI355X.json").write_text(text)
+        assert read_table(tmp_path / "k-MI355X.json") == FigureTable()
+    plain, noted = "def f(x):\n    return x", "def f(x):\n    \"What it is.\"\n    return x  # as it came"
+    assert _code(plain) == _code(noted) != _code(plain.replace("return x", "return -x"))
+    figures = [{"of": "a launch"}]
+    library, given = family("gemm-bf16"), {"m": 256, "n": 300, "k": 128}
+    table = FigureTable("other", "other", {tuned.timed_key(library, one.build): {"object": "", "figures": figures}
+                                           for one in candidates(library, "gfx942", given, 304)})
+    write_table(tmp_path / "t.json", table)
+    assert read_table(tmp_path / "t.json") == table
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for module in (tuned, whychosen):
+        monkeypatch.setattr(module, "packaged", lambda kernel, gpu: table)
+    monkeypatch.setattr(tuned, "timed_anew", lambda kernel, arch, gpu, missing: [(key, {"figures": "timed"}) for key in missing])
+    keys = tuple(table.builds)
+    assert set(tuned._figures("gemm-bf16", "gfx942", "MI300X", keys).values()) == {"timed"}, "no figures of today's model"
+    for one in (tuned._figures, tuned.of_library):
+        one.cache_clear()
+    launch = SimpleNamespace(seconds=1e-6, limit="hbm", parts={"hbm": 1e-6}, workgroups=2, rounds=1, clock=2100.0)
+    monkeypatch.setattr("asmgen.tuning.figures.restored_figures", lambda document, timing: document)
+    monkeypatch.setattr("asmgen.tuning.figures.quick_estimates", lambda library, arch, timing, one, its: (launch,) * len(its))
+    found = whychosen.why("gemm-bf16", "gfx942", "MI300X", given)
+    assert found.packaged == len(found.rows) > 5 and "made by another model" in found.remark
+    assert "us, limit hbm; 2 workgroups in 1 round at 2100 MHz" in found.text(3) and len(found.as_json(3)["variants"]) == 3
+    for one in (tuned._figures, tuned.of_library):
+        one.cache_clear()
