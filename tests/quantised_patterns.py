@@ -1,5 +1,5 @@
 """What quantize and gemm-mx make of blocks whose largest magnitude is each of the 65,536 patterns of bf16 or f16:
-`python -m tests.quantised_patterns [quantize|gemm-mx] [RULE ...]`.
+`python -m tests.quantised_patterns [quantize|gemm-mx] [bf16|f16] [RULE ...]`.
 
 Of quantize all bytes and scales are compared. In gemm-mx B has a one in each row, so D is A as the matrix cores see it. References are
 typed from docs/facts/blockscales.md section 1, with numbers and powers of two, not with bits.
@@ -152,8 +152,8 @@ def main(arguments: list[str]) -> int:
     """All patterns by these rules; the number of builds with a difference."""
     named = [one for one in arguments if one in ("gemm-mx", "quantize")] or ["quantize", "gemm-mx"]
     failures = 0
-    for rule in [one for one in arguments if one not in named] or ["even", "floor", "up"]:
-        for kind in KINDS:
+    for rule in [one for one in arguments if one not in (*named, *KINDS)] or ["even", "floor", "up"]:
+        for kind in [one for one in KINDS if one in arguments] or KINDS:
             builds: list[tuple[str, dict[str, Any]]] = [
                 (to, {"from": kind, "to": f"mx{to}", "rounding": rule, "columns": 2048}) for to in MAGNITUDES if "quantize" in named]
             builds += [(to, {"tile": "32x128x256", "a_dtype": kind, "quantise_to": to, "rounding": rule, "b_dtype": to, "out": "f32"})

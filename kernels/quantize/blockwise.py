@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.quantize.formats import BLOCKS, row_bytes
+from asmgen.kernels.quantize.shuffledrows import ShuffledRows
 from asmgen.kernels.rows.blockscales import BLOCK, BlockScales
 from asmgen.kernels.rows.rowshape import PER_LANE, shape_of
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk
@@ -21,13 +22,16 @@ def by_blocks(k: ag.TileBuilder) -> None:
     lanes share one."""
     p, to, source = k.p, BLOCKS[k.p.to], str(k.parameters["from"])
     shape = shape_of(k.variant, p.columns)
-    run = BLOCK if ag.element_bits(to) == _WHOLE or 2 * p.columns > BLOCK * ag.LANES else PER_LANE
+    shuffled = p.order == "shuffled"
+    run = BLOCK if ag.element_bits(to) == _WHOLE or shuffled or 2 * p.columns > BLOCK * ag.LANES else PER_LANE
     wide = -(-p.columns // (run * shape.lanes)) * run * ag.LANES
     lanes = k.lanes(source, run, ag.LANES)
 
     # register plan
     walk = RowWalk(k, shape)
-    x, d = RowTensor(walk, "x", source), RowTensor(walk, "d", "i8", one_before=True, columns=row_bytes(k.parameters))
+    x = RowTensor(walk, "x", source)
+    d: RowTensor | ShuffledRows = ShuffledRows(walk, to, wide) if shuffled else RowTensor(
+        walk, "d", "i8", one_before=True, columns=row_bytes(k.parameters))
     X = k.tile("X", 1, wide, lanes)
     R = k.tile("R", 1, wide, ag.with_dtype(lanes, "f32")) if p.smooth else X
     smooth = [Weights(walk, "smooth_scale", source, R)] if p.smooth else []

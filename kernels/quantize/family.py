@@ -32,6 +32,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      "rounding it as the type would; up: the least that clips nothing", default="even", choices=("even", "floor", "up")),
         ag.Parameter("layout", "build", str, "where scales of MX types lie: plain: row after row; shuffled: as gemm-mx takes them, with "
                      "zeros in pads of columns", default="plain", choices=("plain", "shuffled") if blocks else ("plain",)),
+        ag.Parameter("order", "build", str, "where elements of MX types lie: plain: row after row; shuffled: as gemm-mx takes B, 16 rows "
+                     "x 16 bytes together", default="plain", choices=("plain", "shuffled") if blocks else ("plain",)),
         ag.Parameter("smooth", "build", bool, "columns are multiplied by a vector first", default=False),
         ag.Parameter("columnwise", "build", bool, "of MX types also d_t and scale_t: the transpose of x, whose blocks are 32 rows of x",
                      default=False, choices=(False, True) if blocks and variant.lanes == max(ROW_LANES) else (False,)),
@@ -137,6 +139,12 @@ QUANTIZE = ag.Family(
                    lambda p: p["x_stride"] >= p["columns"] and p["x_stride"] % 2 == 0),
            ag.Rule("d_stride must be at least the bytes of a row: columns, of MX types those of whole blocks",
                    ("d_stride", "columns", "to"), lambda p: p["d_stride"] >= row_bytes(p)),
+           ag.Rule("order must be plain but for mxfp4, mxfp8 and mxbf8 that are not columnwise, with rows of a multiple of 32 bytes",
+                   ("order", "to", "columnwise", "columns"),
+                   lambda p: p["order"] == "plain" or is_blocks(p) and ag.element_bits(BLOCKS[p["to"]]) != 6 and not p["columnwise"]
+                   and p["columns"] * ag.element_bits(BLOCKS[p["to"]]) % 256 == 0),
+           ag.Rule("rows must be a multiple of 16, and d_stride of 32, where order is shuffled", ("order", "rows", "d_stride"),
+                   lambda p: p["order"] == "plain" or p["rows"] % 16 == 0 and p["d_stride"] % 32 == 0),
            ag.Rule("columnwise is for MX types without smooth, and columns must be a multiple of 32",
                    ("columnwise", "to", "smooth", "columns"),
                    lambda p: not p["columnwise"] or is_blocks(p) and not p["smooth"] and p["columns"] % BLOCK == 0),

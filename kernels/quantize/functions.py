@@ -17,7 +17,8 @@ _EIGHT = {("fp8", "gfx950"): "float8_e4m3fn", ("bf8", "gfx950"): "float8_e5m2", 
 
 
 def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", layout: str = "plain", scale: Any = None, smooth: Any = None,
-       out: Any = None, scale_out: Any = None, device: Any = None, stream: Any = None, columnwise: bool = False) -> tuple[Any, ...]:
+       out: Any = None, scale_out: Any = None, device: Any = None, stream: Any = None, columnwise: bool = False,
+       order: str = "plain") -> tuple[Any, ...]:
     """(d, scale) of x [..., columns] of bfloat16, float16 or float32: x = d * scale, as kernels/quantize says.
 
     `to` is fp8, bf8, int8 with float32 scales for each `group`: tensor (`scale` is given, one float32), token (a row) or 128 columns; or
@@ -25,7 +26,8 @@ def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", lay
     (`layout` shuffled, with rows up to a multiple of 32). d has the type of its elements where the architecture has it, else it is bytes
     (uint8), two fp4 or four fp6 numbers in 1 or 3 of them. `smooth` is a vector that multiplies columns first. With
     `columnwise`, of MX types, the result is (d, scale, d_t, scale_t): the same of the transpose of x [rows, columns], from one launch.
-    Tensors, `device` and errors are as for norm.layer; columns of MX types that fill no block have zeros after them.
+    With `order` shuffled d lies as gemm.mx takes B (b_order). Tensors, `device` and errors are as for norm.layer; columns of MX types that
+    fill no block have zeros after them.
     """
     of = "quantize.to"
     rows = rows_of("x", x, of)
@@ -34,7 +36,7 @@ def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", lay
                           "number of columns would do")
     used = device if device is not None else gpu_of(x, of)
     build: dict[str, Any] = {"from": rows.dtype, "to": to, "group": group, "rounding": rounding, "layout": layout,
-                             "smooth": smooth is not None, "columns": rows.columns}
+                             "smooth": smooth is not None, "columns": rows.columns, **({"order": order} if order != "plain" else {})}
     (made, kind), (scale_shape, scale_kind) = shapes_of(rows.shape, to, group, layout, used.arch)
     nbytes = made[-1]
     d = empty(x, made, kind) if out is None else out

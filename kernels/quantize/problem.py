@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import BLOCKS, GROUP, group_of, is_blocks
+from asmgen.kernels.quantize.formats import BLOCKS, GROUP, group_of, is_blocks, row_bytes
 from asmgen.kernels.rows.blockreference import BlockForm, block_outputs
 from asmgen.kernels.rows.blockscales import BLOCK, SHUFFLED_ROWS
 from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
@@ -49,6 +49,10 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
             return _outputs(p, values, figures)
         forms = [BlockForm(BLOCKS[p["to"]], p["rounding"], p["layout"], p[f"{name}_stride"]) for name in ("scale", "scale_t")]
         found = block_outputs(forms[0], values)
+        if p["order"] == "shuffled":
+            row, byte = np.meshgrid(np.arange(rows), np.arange(row_bytes(p)), indexing="ij")
+            at = row // 16 * 16 * p["d_stride"] + byte // 16 * 256 + row % 16 * 16 + byte % 16
+            return replace(found[0], select=(at // p["d_stride"], at % p["d_stride"])), found[1]
         if not p["columnwise"]:
             return found
         return (*found, *(replace(one, argument=f"{one.argument}_t") for one in block_outputs(forms[1], values.T)))

@@ -98,6 +98,9 @@ def test_quantisation_by_rows_and_by_blocks(device: EmulatedDevice) -> None:
     assert [one.shape for one in both] == [(5, 96), (5, 3), (96, 32), (96, 1)]
     again = both[2].astype(float) * np.exp2(both[3].astype(float) - 127)
     assert close(again[:, :5].T / 8, x.astype(float) / 8) and not again[:, 5:].any()
+    weights, _ = quantize.to(drawn(16, 64), "mxfp4", order="shuffled", device=device)
+    plain, _ = quantize.to(drawn(16, 64), "mxfp4", device=device)
+    assert np.array_equal(weights.reshape(2, 16, 16), plain.reshape(16, 2, 16).swapaxes(0, 1))
     codes = np.stack([d & 15, d >> 4], -1).reshape(5, 96)
     numbers = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1, 1)
     size = 2.0 ** (scale.ravel()[[0, 64, 128]].astype(float) - 127)  # row 0, blocks 0 to 2
