@@ -66,7 +66,8 @@ def settle_pipelines(k: Written) -> list[Sharing]:
     for text in k.pipelines:
         if text.filling and _uses_lds(k, text.filling):
             k.wait_at(text.filling)
-    live = program_liveness(k.program())
+    program = k.program()
+    live = program_liveness(program)
     number = 0  # of the next instruction
     at: list[int] = []
     for item in k.items:
@@ -76,7 +77,7 @@ def settle_pipelines(k: Written) -> list[Sharing]:
     for text in k.pipelines:
         _refuse_lost(k, text, live, labels)
         _refuse_forgotten(text, live, labels)
-    _refuse_one_sided(k.program().instructions)
+    _refuse_one_sided(program.instructions)
     branches = cold_branches(k.items, k.tags)
     targets = {position: item.target for position in branches if isinstance(item := k.items[position], Instruction)}
     apart = frozenset(position for position, target in targets.items()

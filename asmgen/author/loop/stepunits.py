@@ -93,15 +93,18 @@ class StepUnits:
     def __init__(self, k: Builder, step: Step, schedule: Schedule) -> None:
         self.k, self.step, self.schedule = k, step, schedule
         self._runs: dict[int, tuple[Copy, list[Unit]]] = {}
+        self._kept: dict[CopySpan, list[Unit]] = {}  # the units of a copy, with the labels of the step
         self.shape = self._survey()
 
     # ---- the units of a copy ----
 
     def kept(self, span: CopySpan) -> list[Unit]:
         """The units of a step that a copy has, in emission order, with labels renamed."""
-        offsets = self.shape.offsets
-        found = [unit for unit in self._of(span.phase)
-                 if span.keeps(offset := offsets[unit.tag.ordinal]) and span.holds(unit.tag.condition, offset)]
+        found = self._kept.get(span)
+        if found is None:
+            offsets = self.shape.offsets
+            found = self._kept[span] = [unit for unit in self._of(span.phase) if span.keeps(offset := offsets[unit.tag.ordinal])
+                                        and span.holds(unit.tag.condition, offset)]
         return [relabelled(self.k, unit) if unit.is_block else unit for unit in found]
 
     def placed(self, span: CopySpan) -> dict[int, Unit]:
@@ -293,7 +296,7 @@ def relabelled(k: Builder, unit: Unit) -> Unit:
             item = replace(item, operands=tuple(Symbol(names[operand.name]) if isinstance(operand, Symbol) else operand
                                                 for operand in item.operands))
         items.append(item)
-    return Unit(unit.number, tuple(items), unit.tag)
+    return unit.renamed(tuple(items))
 
 
 def _ordinals(arrangement: Arrangement) -> list[int]:

@@ -34,6 +34,8 @@ class _Use(NamedTuple):
     writes: int
     reads_m0: bool
     writes_m0: bool
+    vector: tuple[int, int, int] | None
+    """Of what is neither packed nor matrix nor memory work: its ticks on the vector port, of issue, and until its result is there."""
 
 
 _Entry = _Use | Sync
@@ -68,10 +70,12 @@ class StepClock:
     def _use(self, ordinal: int, effects: Effects, groups: Mapping[int, tuple[int, ...]]) -> _Use:
         kind = self.kinds[ordinal]
         touched = tuple({*groups[effects.reads], *groups[effects.writes]})
-        written = groups[effects.writes]
+        written, cost = groups[effects.writes], self.costs[ordinal]
+        other = kind in (UnitKind.MATRIX, UnitKind.LDS_READ, UnitKind.LOAD) or self.units[ordinal].effects.memory or cost.packed
+        vector = None if other else (cost.busy, cost.issue, cost.ready)
         return _Use(kind is UnitKind.MATRIX, kind is UnitKind.LDS_READ, bool(self.units[ordinal].effects.memory), self.costs[ordinal],
                     touched, itemgetter(0, 0, *touched), written, bool(written) and kind not in (UnitKind.LDS_READ, UnitKind.LOAD),
-                    effects.reads | effects.writes, effects.writes, bool(effects.reads & m0.mask), bool(effects.writes & m0.mask))
+                    effects.reads | effects.writes, effects.writes, bool(effects.reads & m0.mask), bool(effects.writes & m0.mask), vector)
 
     def time(self, arrangement: Arrangement, paired: bool = False) -> StepTime:
         """The time of a steady step. Two waves share a bus for accesses of LDS: the one that is late once is so up to the next barrier;
@@ -108,12 +112,23 @@ class StepClock:
         return found
 
     def _copy(self, entries: Sequence[_Entry], due: Mapping[int, int], state: _UnderWay) -> int:
-        written = False  # M0, by the instruction before
+        written, ready = False, state.ready  # `written`: M0, by the instruction before
         for position, entry in enumerate(entries):
             if isinstance(entry, _Use):
                 state.now += written and entry.reads_m0  # a wait state
                 written = entry.writes_m0
-                self._issue(entry, state)
+                if entry.vector is None:
+                    self._issue(entry, state)
+                    continue
+                now, (busy, issue, lands) = state.now, entry.vector
+                latest = max(entry.ready_of(ready))
+                now = latest if latest > now else now
+                if busy:
+                    now = state.vector if state.vector > now else now
+                    state.vector = now + busy
+                for group in entry.written:
+                    ready[group], state.by[group] = now + lands, 0
+                state.now = now + issue
             elif entry.kind == "barrier":
                 state.now += self.release
                 state.skewed = False

@@ -116,6 +116,12 @@ class Unit:
         made.__dict__.update(self.__dict__, number=number, tag=tag)
         return made
 
+    def renamed(self, items: tuple[Item, ...]) -> Unit:
+        """The same code with other labels. It keeps its effects."""
+        made = Unit(self.number, items, self.tag)
+        made.__dict__["effects"] = self.effects
+        return made
+
     def __str__(self) -> str:
         return f"block {self.tag.block!r}" if self.is_block else self.first.text
 
