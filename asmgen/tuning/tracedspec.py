@@ -12,10 +12,12 @@ from asmgen.isa.timing import gpu_of, timing
 from asmgen.launch.memorylimit import MEMORY_LIMIT
 from asmgen.launch.spec import SolvedProblem, read_spec
 from asmgen.launch.specrun import TracedLaunch, trace_launch_spec
+from asmgen.model.causalsteps import causal_steps
 from asmgen.model.costs import costs_of
 from asmgen.model.sharedloads import shared_loads, tiled_loads
 from asmgen.model.steering import idle_arithmetic
 from asmgen.model.traffic import LoadOrder, moved_bytes
+from asmgen.model.unequal import Steps
 from asmgen.tuning.traced import Traced
 
 
@@ -41,7 +43,20 @@ def _traced(trace: Trace, launched: TracedLaunch) -> Traced:
     if order is None and problem is not None and problem.tile is not None:
         order = _tiled(problem, trace, launched.arguments, launched.arch, launched.workgroups)
     flops = problem.flops if problem is not None else None
-    return Traced(launched.kernel, trace, launched.workgroups, order, flops=flops)
+    steps = _steps(problem, trace, order, launched) if problem is not None and problem.causal else None
+    return Traced(launched.kernel, trace, launched.workgroups, order, steps=steps, flops=flops)
+
+
+def _steps(problem: SolvedProblem, trace: Trace, order: LoadOrder | None, launched: TracedLaunch) -> Steps | None:
+    """Those of each workgroup of causal attention; workgroups with the same keys are those that share the slab of an argument that has as
+    many as there are heads of keys."""
+    assert trace.program is not None
+    costs = costs_of(trace.program, timing(gpu_of(launched.arch)))
+    waves = list(trace.waves())
+    flops = sum(costs[position].flops for wave in waves for position in wave.positions) / len({wave.workgroup for wave in waves})
+    heads = problem.sizes["b"] * problem.sizes["hkv"]
+    slabs = list(zip(*order.slabs, strict=True)) if order is not None else []
+    return causal_steps(problem.sizes, launched.workgroups, flops, next((one for one in slabs if len(set(one)) == heads), ()))
 
 
 def _tiled(problem: SolvedProblem, trace: Trace, arguments: Sequence[TracedArgument], arch: str, workgroups: int) -> LoadOrder | None:
