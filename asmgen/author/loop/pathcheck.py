@@ -174,7 +174,9 @@ class _PathCheck:
 
     def _key(self, reaching: Reaching, step: int) -> object:
         shifted = self._shifted
-        found = frozenset([(bit, shifted(found, step)) for bit, found in reaching.now.items()])
+        back, oldest = step * _STEP, self.oldest
+        found = frozenset([(bit, max(found[0] - back, oldest + found[0] % _STEP) if len(found) == 1 and found[0] is not ENTRY
+                            else shifted(found, step)) for bit, found in reaching.now.items()])
         if not self.parts.exec_changes:
             return found
         held = {name for found in reaching.now.values() for name in found}

@@ -25,7 +25,8 @@ class Reservations:
 
     def take(self, resource: str, tick: int, ticks: int = 1) -> None:
         """Take ticks of a resource, free or not."""
-        self._taken[resource] = self._taken.get(resource, 0) | self._bits(tick, ticks)
+        if ticks:
+            self._taken[resource] = self._taken.get(resource, 0) | self._bits(tick, ticks)
 
     def starts(self, resource: str, ticks: int) -> int:
         """The ticks, as bits, from which on a resource is free for so long."""

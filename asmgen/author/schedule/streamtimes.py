@@ -101,14 +101,22 @@ def _takes(order: PartialOrder, number: int) -> bool:
     return not order.step.units[number].tag.seldom
 
 
+def _issues(order: PartialOrder, number: int) -> int:
+    """The ticks, as bits, at which a unit may issue, as far as issue itself and the bus go."""
+    cost, table = order.step.costs[number], order.table
+    return table.starts(FREE, min(cost.issue, order.step.room)) & table.starts(BUS, cost.bus)
+
+
+def _vector(order: PartialOrder, number: int) -> int:
+    """The ticks for which a unit holds the vector port."""
+    return 0 if order.step.units[number].effects.memory else order.step.costs[number].busy
+
+
 def _room(order: PartialOrder, number: int, choices: Iterable[int]) -> int | None:
     """The first of the ticks at which a unit may issue. While it holds the vector port for longer than its issue, other work may issue,
     be it before or after it."""
-    cost = order.step.costs[number]
-    vector = 0 if order.step.units[number].effects.memory else cost.busy
-    table = order.table
-    issues = table.starts(FREE, min(cost.issue, order.step.room)) & table.starts(BUS, cost.bus)
-    found = issues
+    table, vector = order.table, _vector(order, number)
+    found = issues = _issues(order, number)
     for later in range(1, vector):
         found |= table.earlier(issues, later)
     return table.among(choices, found & table.starts(VECTOR, vector))
@@ -116,14 +124,12 @@ def _room(order: PartialOrder, number: int, choices: Iterable[int]) -> int | Non
 
 def _hold(order: PartialOrder, number: int, tick: int) -> None:
     """Take the ticks of a unit for which there is room."""
-    cost = order.step.costs[number]
-    vector = 0 if order.step.units[number].effects.memory else cost.busy
-    issue = min(cost.issue, order.step.room)
-    at = next(tick + later for later in range(max(1, vector))
-              if order.table.free(FREE, tick + later, issue) and order.table.free(BUS, tick + later, cost.bus))
-    order.table.take(VECTOR, tick, vector)
-    order.take_issue(at, issue)
-    order.table.take(BUS, at, cost.bus)
+    cost, table, vector = order.step.costs[number], order.table, _vector(order, number)
+    at = table.among(range(tick, tick + max(1, vector)), _issues(order, number))
+    assert at is not None
+    table.take(VECTOR, tick, vector)
+    order.take_issue(at, min(cost.issue, order.step.room))
+    table.take(BUS, at, cost.bus)
 
 
 def place_compute(order: PartialOrder) -> None:

@@ -85,7 +85,9 @@ class Reaching:
         if effects.keeps:
             now.update([(bit, (*now.get(bit, BEFORE), name)) for bit in writes])
         elif not self.parts.exec_changes or not effects.masked or self.full:
-            now.update(dict.fromkeys(writes, (name,)))
+            own = (name,)
+            for bit in writes:
+                now[bit] = own
         else:
             now.update([(bit, self._masked(bit, name) if effects.masked >> bit & 1 else (name,)) for bit in writes])
         if self.parts.exec_changes:
