@@ -10,7 +10,7 @@ from asmgen.kernels.rows.eightbits import LARGEST, scale_of_largest
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowshape import PER_LANE
 from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude
-from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, narrow
 
 
 class Results:
@@ -27,12 +27,11 @@ class Results:
     def store(self) -> None:
         """R in the type of d, made in place; then to the next group."""
         D = self.R if self.k.p.out == "f32" else ag.narrowed(self.R, self.k.p.out)
-        if D is not self.R:
-            ag.convert(self.k, D, self.R)
+        narrow(self.k, D, self.R, self.k.p.dtype)
         self.tensor.store(D)
 
     def _tensor(self, walk: RowWalk) -> RowTensor:
-        return RowTensor(walk, "d", self.k.p.out, self.k.p.access == "element")
+        return RowTensor(walk, "d", self.k.p.out, self.k.p.access == "element", one_before=True)
 
 
 class ScaledResults(Results):
@@ -78,7 +77,7 @@ class BlockResults(Results):
         self.scales.store(self.exponents)
 
     def _tensor(self, walk: RowWalk) -> RowTensor:
-        return RowTensor(walk, "d", "i8", columns=row_bytes(self.k.parameters))
+        return RowTensor(walk, "d", "i8", one_before=True, columns=row_bytes(self.k.parameters))
 
 
 def results_of(walk: RowWalk, R: ag.Tile, sums: RowSums) -> Results:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import asmgen as ag
 from asmgen.kernels.norm.family import NORM
 from asmgen.kernels.norm.registers import plan_of
@@ -13,7 +15,7 @@ from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowinputs import AddedRows
 from asmgen.kernels.rows.rowshape import shape_of
 from asmgen.kernels.rows.rowsums import RowSums
-from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, row_tile
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, narrow, row_tile
 from asmgen.kernels.rows.variants import row_variants
 from asmgen.kernels.rows.weights import Weights, weigh
 
@@ -39,25 +41,40 @@ def rowwise(k: ag.TileBuilder) -> None:
     saved = {name: RowFigures(walk, name) for name in saved_of(k.parameters)}
     results = results_of(walk, R, sums)
 
-    tensors["x"].load(X)
-    if residual is not None:
-        residual.ask()
+    def advance() -> None:
+        results.tensor.go_on()
+        walk.look_ahead()
+        for name in INPUTS:
+            if name in tensors:
+                tensors[name].go_on()
+
+    def ask(x: bool) -> None:
+        if x:
+            tensors["x"].load(X)
+        if residual is not None:
+            residual.ask()
+
+    def leave() -> None:
+        if mean is None:
+            advance()
+        for tensor in (*(tensors[name] for name in tensors if name not in INPUTS), *([mask.tensor] if mask is not None else [])):
+            tensor.go_on()
+
+    ask(True)
     walk.begin("rows")
     tensors["x"].widen(R, X)
     if dropout is not None:
         dropout.apply(R, mask)
     _scale_and_add(k, R, dropout, residual)
     results.find()
-    walk.look_ahead()
-    for name in INPUTS:
-        if name in tensors:
-            tensors[name].go_on()
-    if plan.ahead:
-        tensors["x"].load(X)
-    if residual is not None:
-        residual.ask()
+    if p.residual:
         _store(k, tensors["r"], R, sum_of_both)
-    _normalise(k, R, walk, sums, mean, rstd)
+    if mean is not None:
+        _take_mean(k, R, walk, sums, mean, beside=advance)
+        ask(plan.ahead)
+    _find_rstd(k, R, sums, rstd, beside=leave)
+    if mean is None:
+        ask(plan.ahead)
     for name, figures in saved.items():
         figures.store(rstd if mean is None or name == "rstd" else mean)
     ag.mul(k, R, R, rstd)
@@ -65,11 +82,6 @@ def rowwise(k: ag.TileBuilder) -> None:
     results.store()
     if not plan.ahead:
         tensors["x"].load(X)
-    for name, tensor in (("d", results.tensor), *tensors.items()):
-        if name not in INPUTS:
-            tensor.go_on()
-    if mask is not None:
-        mask.tensor.go_on()
     sums.guard()
     walk.go_on("rows")
 
@@ -86,22 +98,23 @@ def _scale_and_add(k: ag.TileBuilder, R: ag.Tile, dropout: Dropout | None, resid
         ag.mul(k, R, R, dropout.scale)
 
 
-def _normalise(k: ag.TileBuilder, R: ag.Tile, walk: RowWalk, sums: RowSums, mean: ag.Vector | None, rstd: ag.Vector) -> None:
-    """R less its mean, and what it is to be multiplied by."""
-    share = 1.0 / walk.shape.columns
-    if mean is not None:
-        sums.sum(mean, R)
-        ag.mul(k, mean, mean, share)
-        ag.sub(k, R, R, mean)
-        replace_beyond(k, R, walk, 0.0)
-    sums.sum_of_squares(rstd, R)
-    ag.mul(k, rstd, rstd, share)
+def _take_mean(k: ag.TileBuilder, R: ag.Tile, walk: RowWalk, sums: RowSums, mean: ag.Vector, beside: Callable[[], None]) -> None:
+    """R less its mean; scalar code stands in the sum's waits."""
+    sums.sum(mean, R, beside)
+    ag.mul(k, mean, mean, 1.0 / walk.shape.columns)
+    ag.sub(k, R, R, mean)
+    replace_beyond(k, R, walk, 0.0)
+
+
+def _find_rstd(k: ag.TileBuilder, R: ag.Tile, sums: RowSums, rstd: ag.Vector, beside: Callable[[], None]) -> None:
+    """1 / sqrt(mean(R^2) + eps)."""
+    sums.sum_of_squares(rstd, R, beside)
+    ag.mul(k, rstd, rstd, 1.0 / k.p.columns)
     ag.add(k, rstd, rstd, k.argument("eps"))
     ag.rsq(k, rstd, rstd)
 
 
 def _store(k: ag.TileBuilder, tensor: RowTensor, R: ag.Tile, D: ag.Tile) -> None:
     """R in the tensor's type, made in D."""
-    if D.dtype != R.dtype:
-        ag.convert(k, D, R)
+    narrow(k, D, R, k.p.dtype)
     tensor.store(D)

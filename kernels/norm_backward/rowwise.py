@@ -15,7 +15,7 @@ from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowinputs import AddedRows
 from asmgen.kernels.rows.rowshape import shape_of
 from asmgen.kernels.rows.rowsums import RowSums
-from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, row_tile
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, narrow, row_tile
 from asmgen.kernels.rows.variants import row_variants
 from asmgen.kernels.rows.weights import Weights, weigh
 
@@ -88,8 +88,7 @@ def gradients(k: ag.TileBuilder) -> None:
 
 def _store(k: ag.TileBuilder, tensor: RowTensor, G: ag.Tile, D: ag.Tile) -> None:
     """G in the tensor's type, made in D."""
-    if D is not G:
-        ag.convert(k, D, G)
+    narrow(k, D, G, "f32")  # mean and rstd are float32
     tensor.store(D)
 
 

@@ -55,11 +55,15 @@ class Dropout:
             k.v_rcp_f32(p, p)
             k.v_readfirstlane_b32(self.scale, p)
         k.s_lshl_b32(self.high, self.low, 16)
+        self.at_once = together >= shape.fragments and idle is None
+        if self.at_once:
+            self._count_groups(0)
 
     def apply(self, R: ag.Tile, mask: DropoutMask | None = None) -> None:
         """Zeros for what is dropped of the rows, whose mask is stored if it is asked for. What is kept is not scaled. Changes SCC and
         VCC."""
         kept = parts_of(mask.tile) if mask is not None else []
+        self._count_rows()
         for first in range(0, R.across, self.together):
             self._draw(parts_of(R)[first:first + self.together], first, kept[first:first + self.together])
         if mask is not None:
@@ -68,27 +72,36 @@ class Dropout:
     def _draw(self, tiles: Sequence[ag.Tile], first: int, kept: Sequence[ag.Tile]) -> None:
         """Runs number `first` and following, as many as are drawn together at most."""
         k = self.k
-        self._count(first)
+        if not self.at_once:
+            self._count_groups(first)
         offset, seed = k.argument("offset"), k.argument("seed")
         ag.philox(k, self.words, (self.group, self.row, offset[0], offset[1]), (seed[0], seed[1]), rounds=self.rounds)
         for number, tile in enumerate(tiles):
             self._drop(tile, [word.base(0, number) for word in self.words], kept[number].base(0, 0) if kept else None)
 
-    def _count(self, first: int) -> None:
-        """The numbers of groups and rows, which are words of counters."""
-        k, walk, shape = self.k, self.walk, self.walk.shape
+    def _count_groups(self, first: int) -> None:
+        """The numbers of groups of columns, which are words of counters."""
+        k, shape = self.k, self.walk.shape
         with k.scratch("from", file="s") as start, k.scratch("of_wave", file="s") as of_wave:
             k.s_mov_b32(start, first * shape.across)
             if shape.shares_waves:
                 k.s_mul_i32(of_wave, k.wave.register, shape.fragments * shape.across)
                 k.s_add_u32(start, start, of_wave)
             ag.indices(k, self.group, columns=1, first=start)
-            k.s_mul_i32(of_wave, k.wave.register, 0 if shape.shares_waves else shape.wave_rows)
-            if isinstance(self.row, ag.Tile):
+
+    def _count_rows(self) -> None:
+        """The same of rows."""
+        k, walk, shape = self.k, self.walk, self.walk.shape
+        own = 0 if shape.shares_waves else shape.wave_rows
+        if isinstance(self.row, ag.Tile):
+            with k.scratch("of_wave", file="s") as of_wave:
+                k.s_mul_i32(of_wave, k.wave.register, own)
                 k.s_add_u32(of_wave, of_wave, walk.first)
                 ag.indices(k, self.row, rows=1, columns=0, first=of_wave)
-            else:
-                k.s_add_u32(self.row, of_wave, walk.first)
+        elif own:
+            k.s_add_u32(self.row, k.wave.register, walk.first)
+        else:
+            k.s_mov_b32(self.row, walk.first)
 
     def _drop(self, tile: ag.Tile, words: Sequence[ag.Reg], bytes_: ag.Reg | None) -> None:
         k = self.k

@@ -268,6 +268,16 @@ def row_tile(k: ag.TileBuilder, name: str, dtype: str, shape: RowShape, runs: in
     return tile
 
 
+def narrow(k: ag.TileBuilder, out: ag.Tile, tile: ag.Tile, source: str) -> None:
+    """Rows of float32 in a narrower type, or as they are where `out` is `tile`. `source` is the type of all that they were made of.
+
+    NaNs that come from bf16, and those that instructions make, have zeros in the lower half of their float32, which rounding by an integer
+    sum does not carry beyond the upper half: they need no instructions of their own on gfx942.
+    """
+    if out is not tile:
+        ag.convert(k, out, tile, nan=source != "bf16")
+
+
 def parts_of(tile: ag.Tile) -> list[ag.Tile]:
     """A tile's runs of PER_LANE neighbours a lane."""
     f = tile.fragment

@@ -7,7 +7,7 @@ import asmgen as ag
 from asmgen.kernels.rows.budget import RowPlan, first_that_fits, plans, run_vgprs
 from asmgen.kernels.rows.rowshape import PER_LANE, RowShape, shape_of
 from asmgen.kernels.rows.rowsums import RowSums
-from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, row_tile
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, narrow, row_tile
 from asmgen.kernels.rows.variants import row_variants
 from asmgen.kernels.softmax.exponentials import LOG2_E, NEAR, exponentials, inverse_of, logarithm_of
 from asmgen.kernels.softmax.family import SOFTMAX
@@ -54,8 +54,7 @@ def _forward(k: ag.TileBuilder) -> None:
         sums.sum(total, R)
         inverse_of(k, total, p.mask != "none")
         ag.mul(k, R, R, total)
-    if D is not R:
-        ag.convert(k, D, R)
+    narrow(k, D, R, p.dtype)
     d.store(D)
     walk.go_on("rows")
 
@@ -105,8 +104,7 @@ def _backward(k: ag.TileBuilder) -> None:
     else:
         ag.sub(k, DY, DY, total)
         ag.mul(k, DY, DY, Y)
-    if D is not DY:
-        ag.convert(k, D, DY)
+    narrow(k, D, DY, p.dtype)
     dx.store(D)
     if not ahead:
         ask()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.rows.rowshape import FEW_FRAGMENTS, PER_LANE, ROW_LANES, RowShape, shape_of
 from asmgen.kernels.rows.rowsums import RowSums
-from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, row_tile
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, narrow, row_tile
 from asmgen.kernels.softmax.exponentials import FINITE, LN_2, LOG2_E, ones_for_zeros
 from asmgen.kernels.softmax.family import SOFTMAX
 from asmgen.kernels.softmax.visible import Visible
@@ -59,8 +59,7 @@ def two_passes(k: ag.TileBuilder) -> None:
             ag.mul(k, R, R, LOG2_E)
             ag.exp2(k, R, R)
             ag.mul(k, R, R, total)
-        if D is not R:
-            ag.convert(k, D, R)
+        narrow(k, D, R, p.dtype)
         d.store(D, column)
     walk.go_on("rows")
 
