@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from asmgen.checks.raceproofs.outcome import PROVEN as PROVEN  # for those who make claims
@@ -17,7 +17,7 @@ CLAIMS = (INDEX, RACES, ORDER, ERRATA)
 @dataclass(frozen=True)
 class Claim:
     """One claim: its `status`, the `scope` that it is about, what it takes for granted, why it is not proven (`reason`), where it stops
-    (`at`) and the launch that shows it to be wrong."""
+    (`at`) and the launch that shows it to be wrong. `suspected`: it is unknown, and a launch may show it to be wrong."""
 
     claim: str
     status: str
@@ -26,6 +26,7 @@ class Claim:
     reason: str = ""
     at: str | None = None
     counterexample: Mapping[str, Any] | None = None
+    suspected: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
@@ -66,6 +67,12 @@ class Proof:
         """For people."""
         return "".join(f"{line}\n" for claim in self.claims for line in claim.lines()) + \
             f"{self.kernel} ({self.arch}): {', '.join(f'{claim.claim} {claim.status}' for claim in self.claims)}\n"
+
+
+def settled(claim: Claim, shown: Callable[[], Mapping[str, Any] | None]) -> Claim:
+    """A claim that is refuted or suspected, with the launch that shows it, if one does."""
+    found = shown() if claim.status == REFUTED or claim.suspected else None
+    return claim if found is None else replace(claim, status=REFUTED, counterexample=found)
 
 
 def worst(claims: list[Claim]) -> Claim:

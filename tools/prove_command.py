@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from asmgen.author.family.family import Family
@@ -13,7 +12,7 @@ from asmgen.files import read_plain
 from asmgen.launch.spec import LaunchSpec, read_spec
 from asmgen.launch.specrun import trace_launch_spec
 from asmgen.tools.build import Built
-from asmgen.tools.proof import INDEX, ORDER, REFUTED, UNKNOWN, Claim, Proof
+from asmgen.tools.proof import INDEX, ORDER, UNKNOWN, Claim, Proof, settled
 from asmgen.tools.runclaims import ORDERS, index_claim, order_claim, race_launch
 from asmgen.tools.textclaims import code_of, text_claims
 
@@ -26,8 +25,7 @@ def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Calla
     blocks = {kernel.resources.name: kernel.contract.workgroup for kernel in built.kernel.launches}
     races, errata = text_claims(kernels, [blocks[program.name] for program, _ in kernels])
     say(f"races {races.status}, errata {errata.status}")
-    if races.status == REFUTED:
-        races = replace(races, counterexample=race_launch(family, built))
+    races = settled(races, lambda: race_launch(family, built))
     index = index_claim(family, built, seconds)
     say(f"index {index.status}")
     order = order_claim(family, built)
@@ -42,8 +40,7 @@ def prove_spec(path: Path) -> Proof:
     kernels = code_of(read_plain(spec.code_object), names)
     chosen = {launch.kernel: launch.block for launch in spec.launches}
     races, errata = text_claims(kernels, [chosen.get(program.name, spec.launches[0].block) for program, _ in kernels])
-    if races.status == REFUTED:
-        races = replace(races, counterexample=_race_of(path, spec))
+    races = settled(races, lambda: _race_of(path, spec))
     index = Claim(INDEX, UNKNOWN, "nothing", (), "a launch specification does not say what should be computed")
     order = Claim(ORDER, UNKNOWN, "nothing", (), "a launch specification does not say which elements its buffers have")
     return Proof(path.name, kernels[0][0].arch, (index, races, order, errata), time.process_time() - began)

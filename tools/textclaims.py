@@ -42,7 +42,8 @@ def race_claim(program: Program, facts: KernelFacts) -> Claim:
     if proof.at is not None:
         instruction = program.instructions[proof.at]
         at = f"{instruction.where() or program.name}: {instruction.text}"
-    return Claim(RACES, proof.status, scope, proof.assumptions, "" if proof.status == PROVEN else proof.reason, at)
+    return Claim(RACES, proof.status, scope, proof.assumptions, "" if proof.status == PROVEN else proof.reason, at,
+                 suspected=proof.status == UNKNOWN and proof.race is not None)
 
 
 def _without_errors(program: Program, scope: str) -> Claim:

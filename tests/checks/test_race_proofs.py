@@ -45,6 +45,7 @@ UNKNOWNS = {
     "no workgroup": ("ds_write_b32 v3, v0\n", None, "the size of its workgroups is not known"),
     "an address from memory": ("global_load_dword v9, v3, s[8:9]\ns_waitcnt vmcnt(0)\nds_write_b32 v9, v0\n", BLOCK, "is not known"),
     "a computed jump": ("s_setpc_b64 s[4:5]\n", BLOCK, "code goes on at a computed address"),
+    "one instruction of all waves": ("v_mov_b32 v9, 0\nds_write_b32 v9, v0\n", BLOCK, "whether they write different numbers"),
     "a flat access": ("flat_load_dword v9, v[10:11]\nds_write_b32 v3, v0\n", BLOCK, "is not known"),
 }
 
@@ -53,6 +54,11 @@ UNKNOWNS = {
 def test_where_a_proof_stops(code: str, block: tuple[int, int, int] | None, says: str) -> None:
     proof = prove_races(program_of(BEGIN + code + END), block)
     assert proof.status == UNKNOWN and says in proof.reason and proof.at is not None
+
+
+def test_a_read_beside_what_all_waves_write_is_a_race() -> None:
+    proof = prove_races(program_of(BEGIN + "v_mov_b32 v9, 0\nds_write_b32 v9, v0\nds_read_b32 v8, v9\n" + END), BLOCK)
+    assert proof.status == REFUTED and "ds_read_b32" in proof.reason
 
 
 def test_what_needs_no_proof() -> None:

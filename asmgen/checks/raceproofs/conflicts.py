@@ -11,6 +11,8 @@ from asmgen.checks.raceproofs.valuepaths import ValuePaths
 LOAD, STORE, ATOMIC = "load", "store", "atomic"
 _CLASH = ((STORE, LOAD), (STORE, STORE), (STORE, ATOMIC), (LOAD, STORE), (LOAD, ATOMIC), (ATOMIC, STORE), (ATOMIC, LOAD))
 """Reads do not disturb each other, and atomics do not: their order is free, their effect is whole."""
+_MOST_SEARCHES = 10_000
+"""How often an instruction that races with itself alone may be met before that is all that is said."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,15 @@ class Conflict:
     low: int = 0
     high: int = 0
     sure: bool = False
+
+    @property
+    def alike(self) -> bool:
+        """Whether both are one instruction that writes: then both may write the same numbers."""
+        return self.first[1] == self.second[1]
+
+    def better(self, other: Conflict | None) -> bool:
+        """Whether it says more than another one: known lanes before others, then two instructions before one."""
+        return other is None or (self.sure, not self.alike) > (other.sure, not other.alike)
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,7 @@ class Conflicts:
 
     def __init__(self, paths: ValuePaths, kinds: Mapping[int, str]) -> None:
         self._paths, self._kinds = paths, kinds
+        self._searches = 0
         self._summed: dict[tuple[frozenset[Key], int], _Bytes] = {}
 
     def between(self, mine: frozenset[Key], one: int, theirs: frozenset[Key], other: int) -> Conflict | None:
@@ -51,10 +63,16 @@ class Conflicts:
                 for rival in _waves(other) if bytes_here else ():
                     if wave != rival and bytes_here & second.known.get((against, rival), 0):
                         found = self._named(mine, theirs, kind, against, wave, rival)
-                        if found.sure:
+                        if self._enough(found):
                             return found
-                        unsure = unsure or found
+                        unsure = found if found.better(unsure) else unsure
         return unsure or self._unknown(first, second, theirs) or self._unknown(second, first, mine)
+
+    def _enough(self, found: Conflict) -> bool:
+        """Whether to look no further: two instructions race, or one does in many ways and none beside it was found."""
+        if found.sure and found.alike:
+            self._searches += 1
+        return found.sure and (not found.alike or self._searches > _MOST_SEARCHES)
 
     def _unknown(self, first: _Bytes, second: _Bytes, theirs: frozenset[Key]) -> Conflict | None:
         for kind, key in first.unknown.items():
@@ -74,9 +92,9 @@ class Conflicts:
                     low = (common & -common).bit_length() - 1
                     high = low + (~(common >> low) & (common >> low) + 1).bit_length() - 1
                     found = Conflict(first, key, (wave, rival), low, high, sure and both)
-                    if found.sure:
+                    if self._enough(found):
                         return found
-                    unsure = unsure or found
+                    unsure = found if found.better(unsure) else unsure
         assert unsure is not None
         return unsure
 

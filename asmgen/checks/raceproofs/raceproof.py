@@ -53,7 +53,8 @@ def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int |
     if block[0] * block[1] * block[2] <= 64:
         return RaceProof(PROVEN, "a workgroup is one wave", block=block, assumptions=assumed[:1])
     proof = _attempt(program, block, kinds, assumed, (FEW, SOME))
-    return _attempt(program, block, kinds, assumed, (MANY, MANY)) if proof.status == UNKNOWN else proof
+    again = proof.status == UNKNOWN and (proof.race is None or proof.race.first != proof.race.second)  # more values change no data
+    return _attempt(program, block, kinds, assumed, (MANY, MANY)) if again else proof
 
 
 def _attempt(program: Program, block: tuple[int, int, int], kinds: dict[int, str], assumed: tuple[str, ...],
@@ -168,6 +169,8 @@ class _Proof:
         doubt = ""
         if not conflict.sure:
             doubt = "the lanes that run are not known"
+        elif conflict.alike:
+            doubt = "whether they write different numbers is not known"
         elif own or pair.pending is None:
             doubt = "the two waves go ways of their own, and when each leaves its loops is not known"
         elif not all(straight(self._paths, barrier, key, self._alive, 1 << wave)
