@@ -312,7 +312,6 @@ def both_ways(k: ag.TileBuilder) -> None:
     along, down = _Along(sides), _Down(sides)
     sides.find_band()
     along.load()
-    k.s_waitcnt(vmcnt=0)  # so that waits in the loop count the stores that come after its loads
     k.label("bands")
     along.find()
     down.load()

@@ -33,7 +33,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("layout", "build", str, "where scales of MX types lie: plain: row after row; shuffled: as gemm-mx takes them, with "
                      "zeros in pads of columns", default="plain", choices=("plain", "shuffled") if blocks else ("plain",)),
         ag.Parameter("order", "build", str, "where elements of MX types lie: plain: row after row; shuffled: as gemm-mx takes B, 16 rows "
-                     "x 16 bytes together", default="plain", choices=("plain", "shuffled") if blocks else ("plain",)),
+                     "x 16 bytes together, rows up to a multiple of 16", default="plain",
+                     choices=("plain", "shuffled") if blocks else ("plain",)),
         ag.Parameter("smooth", "build", bool, "columns are multiplied by a vector first", default=False),
         ag.Parameter("columnwise", "build", bool, "of MX types also d_t and scale_t: the transpose of x, whose blocks are 32 rows of x",
                      default=False, choices=(False, True) if blocks and variant.lanes == max(ROW_LANES) else (False,)),
@@ -143,8 +144,8 @@ QUANTIZE = ag.Family(
                    ("order", "to", "columnwise", "columns"),
                    lambda p: p["order"] == "plain" or is_blocks(p) and ag.element_bits(BLOCKS[p["to"]]) != 6 and not p["columnwise"]
                    and p["columns"] * ag.element_bits(BLOCKS[p["to"]]) % 256 == 0),
-           ag.Rule("rows must be a multiple of 16, and d_stride of 32, where order is shuffled", ("order", "rows", "d_stride"),
-                   lambda p: p["order"] == "plain" or p["rows"] % 16 == 0 and p["d_stride"] % 32 == 0),
+           ag.Rule("d_stride must be a multiple of 32 where order is shuffled", ("order", "d_stride"),
+                   lambda p: p["order"] == "plain" or p["d_stride"] % 32 == 0),
            ag.Rule("columnwise is for MX types without smooth, and columns must be a multiple of 32",
                    ("columnwise", "to", "smooth", "columns"),
                    lambda p: not p["columnwise"] or is_blocks(p) and not p["smooth"] and p["columns"] % BLOCK == 0),

@@ -11,6 +11,8 @@ BLOCKS = {"mxfp4": "fp4", "mxfp6": "fp6", "mxbf6": "bf6", "mxfp8": "fp8", "mxbf8
 """Types of MX blocks."""
 GROUP = 128
 """Columns that share a float32 scale."""
+TILE_ROWS = 16
+"""Rows that lie together where elements are shuffled."""
 SOURCES = ("bf16", "f16", "f32")
 
 

@@ -6,7 +6,7 @@ import importlib
 import math
 from typing import Any
 
-from asmgen.kernels.quantize.formats import BLOCKS, GROUP, group_of, is_blocks, least_scale_stride, row_bytes
+from asmgen.kernels.quantize.formats import BLOCKS, GROUP, TILE_ROWS, group_of, is_blocks, least_scale_stride, row_bytes
 from asmgen.kernels.rowlaunch import TensorRows, empty, launch, rows_of, vector
 from asmgen.kernels.rows.blockscales import BLOCK, SHUFFLED_ROWS
 from asmgen.kernels.tensors import TensorError, gpu_of, located
@@ -48,6 +48,8 @@ def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", lay
     if stride % _DWORD:
         raise TensorError(f"out of {of} must have its rows at multiples of {_DWORD} bytes, got rows {stride} bytes apart; columns that are "
                           f"a multiple of {_DWORD}, or an out whose rows have pads, would do")
+    if order == "shuffled" and rows.rows % TILE_ROWS:
+        raise TensorError(f"x of {of} must have rows that are a multiple of {TILE_ROWS} where order is shuffled, got {rows.rows}")
     if (group == "tensor") != (scale is not None):
         raise TensorError(f"scale of {of} must be given where group is tensor, one float32, and nowhere else; other scales are results")
     scales = next((one for one in (scale, scale_out) if one is not None), None)

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import BLOCKS, GROUP, group_of, is_blocks, row_bytes
+from asmgen.kernels.quantize.formats import BLOCKS, GROUP, TILE_ROWS, group_of, is_blocks, row_bytes
 from asmgen.kernels.rows.blockreference import BlockForm, block_outputs
 from asmgen.kernels.rows.blockscales import BLOCK, SHUFFLED_ROWS
 from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
@@ -28,7 +28,7 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
     x = rows_of(random, rows, columns, p["x_stride"], p["from"], seed)
     x[random.integers(rows), :columns] *= np.array(1e-12).astype(x.dtype)
     padded = -(-rows // SHUFFLED_ROWS) * SHUFFLED_ROWS if p["layout"] == "shuffled" else rows
-    d = np.full((rows, p["d_stride"]), _CANARY, np.uint8)
+    d = np.full((-(-rows // TILE_ROWS) * TILE_ROWS if p["order"] == "shuffled" else rows, p["d_stride"]), _CANARY, np.uint8)
     figures = {"tensor": np.array([random.uniform(0.001, 0.1)], np.float32), "token": np.full(rows, -1, np.float32),
                str(GROUP): np.full((rows, p["scale_stride"]), -1, np.float32),
                str(BLOCK): np.full((padded, p["scale_stride"]), _CANARY, np.uint8)}[group_of(p)]
@@ -51,7 +51,7 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
         found = block_outputs(forms[0], values)
         if p["order"] == "shuffled":
             row, byte = np.meshgrid(np.arange(rows), np.arange(row_bytes(p)), indexing="ij")
-            at = row // 16 * 16 * p["d_stride"] + byte // 16 * 256 + row % 16 * 16 + byte % 16
+            at = row // TILE_ROWS * TILE_ROWS * p["d_stride"] + byte // 16 * 256 + row % 16 * 16 + byte % 16
             return replace(found[0], select=(at // p["d_stride"], at % p["d_stride"])), found[1]
         if not p["columnwise"]:
             return found

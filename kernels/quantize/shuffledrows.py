@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import row_bytes
+from asmgen.kernels.quantize.formats import TILE_ROWS, row_bytes
 from asmgen.kernels.rows.blockscales import BLOCK
 from asmgen.kernels.rows.rowtensors import RowWalk
 
-TILE_ROWS = 16
 CHUNK = 16
 """Bytes of a row that lie together."""
 _TILE = TILE_ROWS * CHUNK

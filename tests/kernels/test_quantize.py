@@ -31,7 +31,7 @@ CASES: list[Case] = [
      "random:8"),
     ("gfx950", {"columns": 4672, "to": "mxfp8", "order": "shuffled", "layout": "shuffled"}, {"rows": 48, "each": 2, "d_stride": 4704},
      "serial"),
-    ("gfx950", {"columns": 128, "to": "mxfp4", "order": "shuffled"}, {"rows": 16}, "random:9"),
+    ("gfx950", {"columns": 128, "to": "mxfp4", "order": "shuffled"}, {"rows": 21}, "random:9"),
     ("gfx950", {"columns": 64, "to": "mxbf6", "rounding": "up", "columnwise": True, "from": "f32"},
      {"rows": 301, "d_t_stride": 248, "scale_t_stride": 11}, "serial"),
     ("gfx950", {"columns": 100, "to": "mxbf8", "rounding": "up", "layout": "shuffled", "smooth": True}, {"rows": 37}, "serial"),
