@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import asmgen as ag
 from asmgen.kernels.rows.rowshape import groups_of, most_columns, rows_of_workgroup, shape_of
@@ -66,15 +66,18 @@ def _dense(p: ag.Values) -> int:
     return columns if p["access"] == "element" else columns + columns % 2
 
 
-def stride_rules(names: tuple[str, ...]) -> tuple[ag.Rule, ...]:
-    """Rows do not overlap, and begin where their accesses can."""
+def stride_rules(names: tuple[str, ...], types: Mapping[str, str] | None = None) -> tuple[ag.Rule, ...]:
+    """Rows do not overlap, and begin where their accesses can. `types` are the build parameters with the types of tensors that have another
+    one than dtype."""
     def fits(name: str) -> ag.Rule:
         return ag.Rule(f"{name}_stride must be at least columns", (f"{name}_stride", "columns"),
                        lambda p: p[f"{name}_stride"] >= p["columns"])
 
     def begins(name: str) -> ag.Rule:
-        return ag.Rule(f"{name}_stride must be even where access is wide; access=element takes any", (f"{name}_stride", "access"),
-                       lambda p: p["access"] == "element" or p[f"{name}_stride"] % 2 == 0)
+        kind = (types or {}).get(name, "dtype")
+        return ag.Rule(f"{name}_stride must be even where access is wide and {kind} has 16 bits; access=element takes any",
+                       (f"{name}_stride", "access", kind),
+                       lambda p: p["access"] == "element" or p[kind] == "f32" or p[f"{name}_stride"] % 2 == 0)
 
     return tuple(rule for name in names for rule in (fits(name), begins(name)))
 

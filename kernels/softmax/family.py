@@ -80,7 +80,7 @@ SOFTMAX = ag.Family(
     problem=_problem,
     algebra=_algebra,
     selection=_chosen,
-    rules=(*stride_rules(TENSORS),
+    rules=(*stride_rules(TENSORS, {"d": "out"}),
            ag.Rule("access must be wide where dtype or out is f32, or passes is 2", ("access", "dtype", "out", "passes"),
                    lambda p: p["access"] == "wide" or "f32" not in (p["dtype"], p["out"]) and p["passes"] == 1),
            ag.Rule("mask must be none where backward is true: y says what was masked", ("mask", "backward"),

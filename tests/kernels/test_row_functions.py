@@ -38,12 +38,17 @@ def test_layer_norm_with_residual_in_place_and_stats(device: EmulatedDevice) -> 
     assert np.allclose(mean, r.mean(-1).ravel(), atol=1e-5) and np.allclose(rstd, 1 / np.sqrt(r.var(-1) + 1e-5).ravel(), rtol=1e-4)
 
 
-def test_gradients_of_rms_norm(device: EmulatedDevice) -> None:
-    x, dy, w = drawn(9, 40, dtype=np.float32), drawn(9, 40, dtype=np.float32)[::-1].copy(), drawn(40, dtype=np.float32)
-    _, rstd = norm.rms(x, w, return_stats=True, device=device)
-    dx, dw = norm.backward(dy, x, rstd, w, device=device)
-    h, g = x * rstd[:, None], dy * w
-    assert np.allclose(dx, rstd[:, None] * (g - h * (g * h).mean(1, keepdims=True)), atol=1e-5)
+def test_gradients_of_rms_norm_through_dropout(device: EmulatedDevice) -> None:
+    """Rows of an odd number of float32, which begin anywhere."""
+    x, dy, w = drawn(9, 41, dtype=np.float32), drawn(9, 41, dtype=np.float32)[::-1].copy(), drawn(41, dtype=np.float32)
+    _, mask, rstd = norm.rms(x, w, dropout_p=0.5, seed=3, return_mask=True, device=device)
+    r = x * mask * 2
+    assert mask.shape == x.shape and 0.3 < mask.mean() < 0.7
+    assert np.allclose(rstd, 1 / np.sqrt((r**2).mean(1) + 1e-6), rtol=1e-5)
+    dx, dw, dresidual = norm.backward(dy, r, rstd, w, dropout_p=0.5, seed=3, return_dresidual=True, device=device)
+    h, g = r * rstd[:, None], dy * w
+    expected = rstd[:, None] * (g - h * (g * h).mean(1, keepdims=True))
+    assert np.allclose(dresidual, expected, atol=1e-5) and np.allclose(dx, expected * mask * 2, atol=1e-5)
     assert np.allclose(dw, (dy * h).sum(0), atol=1e-5)
 
 
@@ -54,6 +59,9 @@ def test_rms_norm_to_8_bits(device: EmulatedDevice) -> None:
     expected = own / np.sqrt((own**2).mean(-1, keepdims=True) + 1e-6)
     assert out.dtype == ml_dtypes.float8_e4m3fn and np.allclose(scale, np.abs(expected).max(1) / 448, rtol=1e-4)
     assert np.abs(out.astype(float) * scale[:, None] - expected).max() <= np.abs(expected).max() / 16
+    blocks, scales = norm.rms(x, out_dtype="mxfp8", device=device)
+    made = blocks.astype(float) * np.repeat(2.0 ** (scales.astype(float) - 127), 32, 1)
+    assert scales.shape == (3, 2) and np.abs(made - expected).max() <= np.abs(expected).max() / 16
 
 
 def test_rms_norm_of_a_view_by_elements(device: EmulatedDevice) -> None:
@@ -145,6 +153,8 @@ def test_rope_of_sequences_into_a_cache(device: EmulatedDevice) -> None:
 @pytest.mark.parametrize(("call", "sentence"), [
     (lambda device: norm.layer(drawn(2, 8, dtype=np.int32), device=device), "x of norm.layer must be bfloat16"),
     (lambda device: norm.rms(drawn(2, 8), drawn(7), device=device), "weight of norm.rms must be 8 elements of bf16"),
+    (lambda device: norm.rms(drawn(2, 48), out_dtype="mxfp4", device=device), "multiple of 32 where out_dtype is mxfp4, got 48"),
+    (lambda device: norm.rms(drawn(2, 8), return_mask=True, device=device), "return_mask of norm.rms needs dropout_p"),
     (lambda device: softmax.apply(drawn(2, 8), mask="length", device=device), "lengths of softmax.apply must be int32"),
     (lambda device: activation.apply(drawn(2, 8), "swiglu", device=device), "up of activation.apply must be given where kind is swiglu"),
     (lambda device: activation.apply(drawn(2, 8), up=drawn(2, 6), device=device), "up of activation.apply must have the shape"),
