@@ -309,7 +309,8 @@ def _answer(job: Mapping[str, Any]) -> dict[str, Any]:
     known = {"key": _build_key(build), "object": object_digest(made[1])}
     if job["what"] == "object":
         return known
-    typical = library.contract(arch, build).resolve_run({**build, **library.typical})
+    contract = library.contract(arch, build)
+    typical = contract.resolve_run({**build, **library.typical_for(contract)})
     found = figures_of(library, arch, table, Candidate(typical, build, build), made)
     return known | {"figures": [stored_figures(one) for one in found]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import asmgen as ag
@@ -96,6 +97,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     strides = (_scale_stride(name, axis, variant) for axis, name in enumerate("ab"))
     most_ahead, widest = ag.BEYOND + _SLACK + 2 * variant.stages * variant.tile[2], 16 if raw else WIDEST
     product = product_parameters(operands, variant, widest, cells_of(variant), BLOCK, most_ahead, _batches(128 // widest))
+    if variant.schedule == WHOLE_K:  # asks for all of K before the first product
+        product = tuple(replace(one, maximum=WHOLE_COLUMNS) if one.name == "k" else one for one in product)
     return (*product, *strides, *map(_scales_apart, "ab"))
 
 
@@ -152,13 +155,11 @@ def _dword_rule(name: str) -> ag.Rule:
 
 _WEIGHTS = ag.Rule("b_order=shuffled takes fp4, fp8 and bf8, n a multiple of 16, and k and ldb of 32 bytes: 64 fp4 or 32 of 8 bits",
                    ("b_order", "b_dtype", "n", "k", "ldb"), takes_weights)
-_WHOLE = ag.Rule(f"schedule={WHOLE_K} takes k up to {WHOLE_COLUMNS}: it asks for all of K first", ("schedule", "k"),
-                 lambda p: p["schedule"] != WHOLE_K or p["k"] <= WHOLE_COLUMNS)
 _SCALED = ag.Rule("scales=none takes A and B as they are; A of bf16 or f16 is quantised, which makes scales", ("a_dtype", "scales"),
                   lambda p: not is_quantised(p) or p["scales"] != "none")
 _RULES = (*map(_stride_rule, ("ldsa", "ldsb")),
           *(_row_rule(name, stride) for name in "ab" for stride in (f"ld{name}", f"{name}_stride_batch")),
-          *map(_dword_rule, "ab"), _WEIGHTS, _WHOLE, _SCALED, *batch_rules())
+          *map(_dword_rule, "ab"), _WEIGHTS, _SCALED, *batch_rules())
 
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
@@ -200,6 +201,16 @@ def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
     return product_work({**values, "k": k, **{name: max(values[name], k) for name in ("lda", "ldb")}}, variant, bits_of(values["a_dtype"]))
 
 
+_ALIKE = {"bf8": "fp8", "bf6": "fp6", "f16": "bf16"}
+"""Types of A and B of one size, which take the same time."""
+
+
+def _timed_as(build: ag.Values) -> ag.Values:
+    """The build whose times are nearly those of one: of types of the same sizes, rounded to even."""
+    types = {name: _ALIKE.get(str(build[name]), build[name]) for name in ("a_dtype", "b_dtype")}
+    return {**timed_as(build), **types, "rounding": "even"}
+
+
 def _problem(values: ag.Values, seed: int) -> ag.Problem:
     """Random blocks with some odd numbers. Only this call loads numpy."""
     from asmgen.kernels.gemm_mx.problem import make_problem
@@ -225,7 +236,7 @@ GEMM = ag.Family(
     algebra=_algebra,
     work=_work,
     tuned=split_options,
-    timed_as=timed_as,
+    timed_as=_timed_as,
     axes="xyz",
     selection=_selection,
     rules=(*PRODUCT_RULES, *_RULES),

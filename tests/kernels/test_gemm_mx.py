@@ -182,11 +182,21 @@ def test_blocks_are_quantised_by_the_rules(kind: str, to: str, rule: str) -> Non
 
 
 @pytest.mark.parametrize(("build", "shape", "sentence"), [
-    ({"schedule": "whole-k"}, {"k": 544}, "schedule=whole-k takes k up to 512"),
+    ({"schedule": "whole-k"}, {"k": 544}, "k must be .*512"),
     ({"tile": "32x128x256", "a_dtype": "bf16", "scales": "none"}, {"k": 512}, "scales=none takes A and B as they are")])
 def test_what_few_rows_refuse(build: dict[str, Any], shape: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950", build).resolve_run({**build, "m": 1, "n": 1, **shape})
+
+
+@pytest.mark.parametrize("variant", LIBRARY.variants("gfx950"), ids=lambda one: f"{one.tile_text}-{one.schedule}")
+def test_builds_that_stand_for_others_in_times_are_builds(variant: Any) -> None:
+    plain = LIBRARY.contract("gfx950", {"tile": variant.tile_text, "schedule": variant.schedule})
+    build = {one.name: one.default for one in plain.parameters if one.kind == "build"} | {"split_k": 3, "out": "f32"}
+    assert LIBRARY.timed_as is not None
+    timed = LIBRARY.timed_as(build)
+    contract = LIBRARY.contract("gfx950", timed)
+    assert contract.resolve_run({**timed, **LIBRARY.typical_for(contract)})["a_dtype"] == build["a_dtype"]
 
 
 def operand(seed: int, rows: int, k: int, dtype: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

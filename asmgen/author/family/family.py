@@ -206,6 +206,14 @@ class Family:
         """The contract of the variant that serves a request."""
         return self.contract_of(self.select(arch, values), values)
 
+    def typical_for(self, contract: KernelContract) -> dict[str, Any]:
+        """The values of `typical`, as far as a variant takes them."""
+        found = {}
+        for name, value in self.typical.items():
+            most = contract.parameter(name).maximum
+            found[name] = value if most is None or not isinstance(value, int) else min(value, int(most))
+        return found
+
     def contract_of(self, variant: Variant, values: Values | None = None) -> KernelContract:
         """The contract of one variant with the build parameters among `values`, as far as it is known before the build: LDS bytes are not.
 
