@@ -1,6 +1,6 @@
 """A of bf16 or f16 that the waves of a workgroup quantise together: each an equal part of the rows, which it shares through LDS.
 
-A wave loads its rows two steps before they are multiplied, quantises them a step later, and writes elements and dwords of scales to LDS.
+A wave loads its rows two to four steps before they are multiplied, quantises them a step before, and writes elements and scales to LDS.
 Elements lie in lanes as blocks do, 32 neighbours a lane: no lane needs another one's, and the scales are where the matrix cores want them.
 """
 
@@ -16,12 +16,14 @@ from asmgen.kernels.gemm_mx.streamloads import StepLoads
 from asmgen.kernels.products.split import KEEP_SUBNORMAL
 
 _BUFFERS = 2
+_RAW_REGISTERS, _MOST_AHEAD = 128, 4
+"""VGPRs for A as it is loaded, and the most steps that its loads run ahead: where few rows leave registers, they hide a longer way."""
 
 
 @dataclass(frozen=True)
 class SharedQuantised:
     """The way of A. A wave's share of a cell is `raw` as it is loaded, then `elements`, `exponents` and `words`; `held` are the dwords of
-    the rows that it multiplies, in two stages."""
+    the rows that it multiplies, in two stages. Loads run `ahead` steps ahead."""
 
     k: ag.TileBuilder
     loads: tuple[StepLoads, ...]
@@ -34,6 +36,7 @@ class SharedQuantised:
     scales: ag.SharedTile
     waves: ag.WaveIndex
     order: ag.ScaleOrder
+    ahead: int
 
     def load(self, t: ag.StepIndex) -> None:
         """Memory to registers."""
@@ -70,7 +73,9 @@ def shared_quantised(k: ag.TileBuilder, fragment: ag.Fragment, a: OperandRows, c
     lanes, rows = ag.with_dtype(like, fragment.dtype), tm // cells // own.count
     order = ag.ScaleOrder(rows // like.rows, depth // like.columns)
     one_word = ag.scale_words(k.matrix_shape("scale_f32_16x16x128_f8f6f4"))
-    raw = k.tile("R", rows, depth, ag.with_dtype(like, k.p.a_dtype), grid=(cells,), stages=2, note="a wave's share, [cell]")
+    each = cells * rows * depth // ag.LANES // 2  # two elements a register
+    ahead = max(2, min(_MOST_AHEAD, _RAW_REGISTERS // each))
+    raw = k.tile("R", rows, depth, ag.with_dtype(like, k.p.a_dtype), grid=(cells,), stages=ahead, note="a wave's share, [cell]")
     elements = k.tile("Q", rows, depth, lanes, grid=(cells,), stages=1, note="the same quantised")
     exponents = k.tile("E", rows, depth // BLOCK, ag.exponent_fragment(lanes), grid=(cells,), stages=1)
     words = k.tile("W", 1, ag.LANES, one_word, grid=(cells,), stages=1, note="its scales")
@@ -84,4 +89,5 @@ def shared_quantised(k: ag.TileBuilder, fragment: ag.Fragment, a: OperandRows, c
         (found,) = operand_loads(k, (OperandRows(a.source, part),), raw.tiles[0], 1, own, k.p.a_dtype)
         part.resource(k)
         loads.append(replace(found, together=True))
-    return SharedQuantised(k, tuple(loads), raw, elements, exponents, words, held, OperandInLds(shared, shared), scales, waves, order)
+    both = OperandInLds(shared, shared)
+    return SharedQuantised(k, tuple(loads), raw, elements, exponents, words, held, both, scales, waves, order, ahead)

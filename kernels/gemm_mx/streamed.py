@@ -55,6 +55,7 @@ def streamed(k: ag.TileBuilder) -> None:
     place(k, row0, column0)
     k.end_brief_arguments()
     k.registers.release("workgroup_x", "workgroup_y", "kernarg")
+    lasting = {held.name for held in k.registers.live()}
     corners = [ag.Corner(C[i, j], i * tm // halves["a"], j * tn // halves["b"]) for i in range(halves["a"]) for j in range(halves["b"])]
     depth = depth_of(k)
     a = operand_loads(k, rows_of(k, depth, "a", k.p.a_dtype, row0), A.tiles[0], halves["a"], wm, k.p.a_dtype)
@@ -88,5 +89,7 @@ def streamed(k: ag.TileBuilder) -> None:
                 else:
                     ag.mma(k, C[i, j], x, y)
 
-    frees = tuple(f"{name}_plane_buffer" for name, dtype in (("a", k.p.a_dtype), ("b", of_b)) if len(chunks_of(k, name, dtype)) > 1)
-    k.pipeline(step, depth.steps, ag.InOrder(), then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=False, frees=frees))
+    loops = tuple(held.name for held in k.registers.live() if held.reg.file == "s" and held.name not in lasting)
+    planes = tuple(f"{name}_plane_buffer" for name, dtype in (("a", k.p.a_dtype), ("b", of_b)) if len(chunks_of(k, name, dtype)) > 1)
+    epilogue = epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=False, frees=(*loops, *planes))
+    k.pipeline(step, depth.steps, ag.InOrder(), then=epilogue)

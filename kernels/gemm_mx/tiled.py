@@ -43,7 +43,7 @@ def copies_in_lds(k: ag.TileBuilder) -> int:
 @GEMM.variant("gfx950", tile=(256, 256, 256), waves=(2, 2), schedule="interleave", occupancy=1, stages=2)
 @GEMM.variant("gfx950", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=4)
 @GEMM.variant("gfx950", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2)
-@GEMM.variant("gfx950", tile=(64, 128, 256), waves=(2, 2), schedule=BLOCKED, occupancy=1, stages=3)
+@GEMM.variant("gfx950", tile=(64, 128, 256), waves=(2, 2), schedule=BLOCKED, occupancy=1, stages=4)
 def tiled(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     tm, tn, tk = k.variant.tile
@@ -135,7 +135,7 @@ def tiled(k: ag.TileBuilder) -> None:
                 for cell in range(cells if stages > 2 else 1):
                     fill(As, a, t + ahead, cell)
             else:
-                made.load(t + 2)
+                made.load(t + made.ahead)
                 made.make(t + 1)
             for cell in range(cells):
                 fill(Bs, b, t + ahead, cell)
