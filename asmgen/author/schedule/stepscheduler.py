@@ -177,6 +177,7 @@ def _m0_apart(step: StepFacts, order: list[Placed]) -> list[Placed]:
         before, after = order[position - 1], order[position + 1]
         if isinstance(after, int) and step.units[entry].effects.writes & step.units[after].effects.reads & m0.mask:
             held = isinstance(before, int) and any(edge.after == entry and not edge.distance for edge in step.after[before])
+            held = held or isinstance(before, int) and bool(step.units[before].effects.reads & m0.mask)  # a fill with another value of it
             if not held:
                 order[position - 1:position + 1] = [entry, before]
     return order
