@@ -42,7 +42,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     stages = 2 if queries * (4 * d + keys) <= 13107 else 1  # LDS has room for twice as many elements of 2 bytes, a fifth of it pads
     q, do = (RowsBothWays(k, name, queries, fa, by_rows) for name in ("Q", "dO"))
     free = "a" if k.p.dropout else "v"  # the file with room for operands
-    rows, deep = Ring(k, 12, M.a, free), Ring(k, 6, fa, free, "deep_ring")
+    rows, deep = Ring(k, 12 if k.p.dq_type == "f32" else 6, M.a, free), Ring(k, 6, fa, free, "deep_ring")
     ordered = k.p.dq == "ordered"  # then dQ has a kernel of its own
     ag.load(k, V, at.rows(k, "v"), rows=k.wave)
     of_keys = at.rows(k, "k")
@@ -55,8 +55,6 @@ def cdna3(k: ag.TileBuilder) -> None:
     low, change = (begins.part(first, 0, queries, edge) for first in (0, queries))
     c = key_factors(k, at, S)
     seen = seen_by(k, S)
-    if seen is None:
-        k.forget("lane places")
     dropout = dropping(k, at, S, change)
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
@@ -78,7 +76,7 @@ def cdna3(k: ag.TileBuilder) -> None:
                 A = rows.take("dS_all", narrow.a, queries // narrow.a.rows)
                 sums.read(k, A, t, first)
             with matrix:
-                ag.mma(k, sums.dQ, A, sums.keys.part(0, first, d // 4, narrow.a.columns), first=not first)
+                sums.dQ.add(k, A, sums.keys.part(0, first, d // 4, narrow.a.columns), first=not first)
 
     def run(head: QueryHead) -> None:
         begin(k, dropout, at, head)
@@ -123,8 +121,9 @@ def cdna3(k: ag.TileBuilder) -> None:
                 if out is dV and sums is not None and head.dq is not None:
                     with vector:
                         ag.write(k, sums.slopes[n].part(k.wave), stacked(dS))
+                        sums.dQ.round(k)
                     with adds:
-                        ag.store_tile(k, head.dq.step(t), sums.dQ, columns=k.wave, add=True)
+                        ag.store_tile(k, head.dq.step(t), sums.dQ.rows, columns=k.wave, add=True)
 
         k.pipeline(step, head.steps, ag.Modulo(), empty=k.p.window or k.p.varlen)
 

@@ -29,7 +29,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("dq", "build", str, "how dQ is added up. atomic: workgroups of keys add float32 to memory, in any order; ordered: a "
                      "kernel of its own has all keys of a query, which gives the same bits each time", default="atomic",
                      choices=("atomic",) if few else ("atomic", "ordered")),
-        ag.Parameter("dq_type", "build", str, "type in which dq=atomic adds up dQ in memory", default="f32", choices=("f32",)),
+        ag.Parameter("dq_type", "build", str, "type in which dq=atomic adds up dQ in memory; bf16 moves half as much, and its "
+                     "errors grow with the square root of sk", default="f32", choices=("f32", "bf16")),
         *((ag.Parameter("rounding", "build", str, "how P and dS become operands", default="nearest", choices=("nearest", "truncated")),)
           if variant.arch == "gfx942" else ()),
         ag.Parameter("causal", "build", bool, "query i sees keys up to i + sk - sq", default=False),
@@ -147,7 +148,7 @@ _LSE = ag.ContractArgument("lse", "pointer", "float32 [b, hq, sq], side by side,
                             "logarithm that attention-forward writes")
 _STATISTICS = ag.ContractArgument("statistics", "pointer", "for each step's queries of a head, -LSE / softmax_scale and -sum of dO O")
 _PARTS = ag.ContractArgument("sink_parts", "pointer", "float32 [hq, b, blocks]: for each step's queries their part of dsink")
-_SUMS = ag.ContractArgument("dq_sums", "pointer", "float32 [b, hq, sq, d], [hq, sq, d] where lengths vary: dQ / softmax_scale")
+_SUMS = ag.ContractArgument("dq_sums", "pointer", "of dq_type, [b, hq, sq, d], [hq, sq, d] where lengths vary: dQ / softmax_scale")
 
 
 def delta_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
@@ -199,6 +200,11 @@ def is_ordered(p: ag.Values) -> bool:
     return bool(p["dq"] == "ordered")
 
 
+def sum_bytes(p: ag.Values) -> int:
+    """Bytes of a sum of dQ in memory."""
+    return _F32 if p["dq_type"] == "f32" else 2
+
+
 def _main_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
     sums = () if is_ordered(p) else (_SUMS,)
     return (*_pointers(*MAIN), _STATISTICS, *sums, *_SIZES.values(), _SCALE, *_SIDES, *_stride_arguments(p, *MAIN),
@@ -211,9 +217,10 @@ def _workspaces(variant: ag.Variant, p: ag.Values) -> tuple[ag.Workspace, ...]:
         f"{2 * rows * _F32} b hq ceil(max_sq / {rows})", lambda p: 2 * rows * _F32 * p["b"] * p["hq"] * blocks(p, variant)))
     parts = ag.Workspace("sink_parts", _PARTS.doc, ag.Formula(f"{_F32} hq b ceil(max_sq / {rows})",
                                                               lambda p: _F32 * p["hq"] * p["b"] * blocks(p, variant)), zeroed=True)
+    size = sum_bytes(p)
     sums = ag.Workspace("dq_sums", _SUMS.doc, ag.Formula(
-        f"{_F32} hq sq d" if p["varlen"] else f"{_F32} b hq sq d",
-        lambda p: _F32 * (1 if p["varlen"] else p["b"]) * p["hq"] * p["sq"] * p["d"]), zeroed=True)
+        f"{size} hq sq d" if p["varlen"] else f"{size} b hq sq d",
+        lambda p: size * (1 if p["varlen"] else p["b"]) * p["hq"] * p["sq"] * p["d"]), zeroed=True)
     return (statistics, *(() if is_ordered(p) else (sums,)), *((parts,) if p["sink"] else ()))
 
 
@@ -233,6 +240,8 @@ BACKWARD = ag.Family(
     algebra=_algebra,
     work=_work,
     rules=(
+        ag.Rule("dq_type must be f32 where dq is ordered, which has no sums in memory", ("dq", "dq_type"),
+                lambda p: not is_ordered(p) or p["dq_type"] == "f32"),
         ag.Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),
         ag.Rule(f"b * hkv * max_sk / 256 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hkv", "max_sk"),
              lambda p: _workgroups(p, 256) <= _MOST_WORKGROUPS),

@@ -37,8 +37,9 @@ def head_number(k: ag.TileBuilder, out: ag.Reg, batch: ag.Reg, head: ag.Reg) -> 
 
 
 def flat_head(k: ag.TileBuilder, pointer: str, batch: ag.Reg | None, head: ag.Reg, size: ag.Reg, each: int = 1,
-              held: ag.Reg | None = None) -> ag.Reg:
-    """Where `size` * `each` float32 of a head begin, that lie head after head; without a `batch` there is one. Changes SCC."""
+              held: ag.Reg | None = None, width: int = 4) -> ag.Reg:
+    """Where `size` * `each` elements of so many bytes of a head begin, that lie head after head; without a `batch` there is one. Changes
+    SCC."""
     base = _pair(k, f"{pointer}_head", held)
     with k.scratch("number", file="s") as number, k.scratch("elements", file="s") as elements:
         if batch is None:
@@ -48,7 +49,7 @@ def flat_head(k: ag.TileBuilder, pointer: str, batch: ag.Reg | None, head: ag.Re
         k.s_mul_i32(elements, size, each)
         k.s_mul_i32(base[0], number, elements)
         k.s_mul_hi_u32(base[1], number, elements)
-    k.s_lshl_b64(base, base, 2)
+    k.s_lshl_b64(base, base, width.bit_length() - 1)
     _add_pointer(k, base, pointer)
     return base
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Protocol
 
 import asmgen as ag
+from asmgen.kernels.attention_backward.family import ROWS_AHEAD
+from asmgen.kernels.attention_backward.sums import new_sums
 
 _LINE = 8  # elements that a load takes where rows stay as they are
 _BLOCK, _PAIR = 4, 2  # rows and columns of the block that a lane transposes
@@ -48,30 +50,36 @@ class FilledRows:
 
 
 class RowsBothWays:
-    """Rows on gfx942, fetched a step before their writes; without `transposed`, only as they are."""
+    """Rows on gfx942, fetched two steps before their writes where that is no more rows ahead than the contract keeps below 4 GiB, else one;
+    without `transposed`, only as they are."""
+
+    _AHEAD = 2  # steps of the loop from the one that writes LDS to those written
 
     def __init__(self, k: ag.TileBuilder, name: str, rows: int, fragment: ag.Fragment, transposed: ag.Fragment | None = None,
                  later: int = 0) -> None:
+        self._early = 2 if (self._AHEAD + 2 + 1) * rows <= ROWS_AHEAD else 1
         d, waves, self._both = k.variant.d, k.variant.wave_count, transposed is not None
         line = ag.block_fragment(fragment, 1, _LINE, d // _LINE)
-        self._whole = k.tile(f"{name}_rows", rows // waves, d, line, note="on their way to LDS")
+        self._whole = k.tile(f"{name}_rows", rows // waves, d, line, stages=self._early, note="on their way to LDS")
         self._cells = k.shared(f"{name}s", k.p.dtype, rows, d, stages=2,
                                serves=(ag.FragmentRead(fragment), ag.FragmentRead(line, write=True)))
         if transposed is not None:
-            self._blocks = k.tile(f"{name}_blocks", rows, d // waves, blocks(k, rows, False), note="on their way to LDS")
+            self._blocks = k.tile(f"{name}_blocks", rows, d // waves, blocks(k, rows, False), stages=self._early,
+                                  note="on their way to LDS")
             self.by_columns = k.tile(f"{name}_by_columns", rows, d // waves, blocks(k, rows, True), note="transposed")
             self.transposed = k.shared(f"{name}ts", k.p.dtype, d, rows, stages=2 + later,
                                    serves=(ag.FragmentRead(transposed), ag.FragmentRead(self.by_columns.fragment.T, write=True)))
 
     def advance(self, k: ag.TileBuilder, t: ag.StepIndex, source: ag.Walk) -> None:
-        """LDS gets the rows of the next step, which were fetched, and those of the one after it are fetched."""
+        """LDS gets the rows of the next step, which were fetched, and later ones are fetched."""
         n = t + 1
-        ag.write(k, self._cells[n].part(k.wave), self._whole)
-        ag.load(k, self._whole, source.step(n + 1), rows=k.wave)
+        later = n + self._early
+        ag.write(k, self._cells[n].part(k.wave), _at(self._whole, n))
+        ag.load(k, _at(self._whole, later), source.step(later), rows=k.wave)
         if self._both:
-            ag.change_layout(k, self._blocks, self.by_columns.fragment, self.by_columns, at=n)
+            ag.change_layout(k, _at(self._blocks, n), self.by_columns.fragment, self.by_columns, at=n)
             ag.write(k, self.transposed[n].part(k.wave), ag.transposed(self.by_columns))
-            ag.load(k, self._blocks, source.step(n + 1), columns=k.wave)
+            ag.load(k, _at(self._blocks, later), source.step(later), columns=k.wave)
 
     def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
         """All rows, the tile's columns from `first` on."""
@@ -80,6 +88,11 @@ class RowsBothWays:
     def read_transposed(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, rows: ag.PartOf, columns: ag.PartOf) -> None:
         """Some columns by some rows."""
         ag.read(k, out, self.transposed[t].part(columns, rows))
+
+
+def _at(tile: ag.Tile | ag.TileGrid, t: ag.StepIndex) -> ag.Tile:
+    """The tile of a step, where tiles take turns."""
+    return tile if isinstance(tile, ag.Tile) else tile[t]
 
 
 def rows_in_lds(k: ag.TileBuilder, name: str, rows: int, fragment: ag.Fragment, transposed: ag.Fragment | None = None,
@@ -109,7 +122,7 @@ class QuerySums:
         ag.load(k, held, rows, columns=k.wave)
         self._transpose(k, held, through)
         k.registers.release("columns_of_keys")
-        self.dQ = k.tile("dQ", queries, columns, shape.d, file="a")
+        self.dQ = new_sums(k, queries, columns, shape)
 
     def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
         """dS of step `t`, of keys from `first` on."""

@@ -93,8 +93,10 @@ class Seen:
 
 
 def seen_by(k: ag.TileBuilder, scores: ag.Tile) -> Seen | None:
-    """What the masks of a wave keep of its scores, queries by keys; None for a build that hides nothing. Changes SCC."""
+    """What the masks of a wave keep of its scores, queries by keys; None for a build that hides nothing, which
+    then forgets the places of lanes. Changes SCC."""
     if not masked(k):
+        k.forget("lane places")
         return None
     plan = k.registers
     _, column = ag.lane_coordinates(k, scores.fragment)

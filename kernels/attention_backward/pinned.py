@@ -10,8 +10,9 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.attention_backward.dropping import begin, choose, draw, drop, dropping, starts
 from asmgen.kernels.attention_backward.family import BACKWARD
-from asmgen.kernels.attention_backward.gradients import store_of_keys
+from asmgen.kernels.attention_backward.gradients import store_of_keys, sums_of_values
 from asmgen.kernels.attention_backward.masks import hide, seen_by
+from asmgen.kernels.attention_backward.sums import AddedSums, new_sums
 from asmgen.kernels.attention_backward.tensors import BLOCK
 from asmgen.kernels.attention_backward.work import QueryHead, Ring, begin_vector, columns, each_head, forget_loads, key_factors, place
 
@@ -32,7 +33,7 @@ def pinned(k: ag.TileBuilder) -> None:
     # register plan and LDS map: AGPRs hold what vector instructions do not touch; fragments of operands take turns in 12 places
     dK = k.tile("dK", d, own, M.d, file="a", note="dK^T")
     V = k.tile("V", own, d, M.b, file="a")
-    ring = Ring(k, 12, M.a)
+    ring = Ring(k, 12 if k.p.dq_type == "f32" else 8, M.a)
     P = k.tile("P", queries, own, ag.with_dtype(M.d, k.p.dtype))
     P_keys = ag.as_operand(ag.transposed(P), M, "b")
     by_rows = ag.in_order_of(M.a, P_keys.fragment)
@@ -49,29 +50,27 @@ def pinned(k: ag.TileBuilder) -> None:
     ag.write(k, Ks[()].part(k.wave), loaded)
     k.s_barrier()
     forget_loads(k, "loaded_K")
-    dV = k.tile("dV", d, own, M.d, note="dV^T")
+    dV = sums_of_values(k, own, M)
     S, dP = (k.tile(name, queries, own, M.d) for name in ("S", "dP"))
     dS = ag.narrowed(dP, k.p.dtype)
-    dQ = None if ordered else k.tile("dQ", queries, d // 4, narrow.d, file="a")
+    dQ = None if ordered else new_sums(k, queries, d // 4, narrow)
     c = key_factors(k, at, S)
     seen = seen_by(k, S)
-    if seen is None:
-        k.forget("lane places")
     dropout = dropping(k, at, S)
     dS_keys = ag.as_operand(ag.transposed(dS), M, "b")
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
 
-    def add_up(t: ag.StepIndex, dQ: ag.Tile, dSs: ag.SharedTile) -> None:
-        deep = narrow.a.columns
-        for depth in range(keys // deep):
-            part = ag.PartOf(keys // deep, depth)
+    def add_up(t: ag.StepIndex, dQ: AddedSums, dSs: ag.SharedTile) -> None:
+        parts = keys // narrow.a.columns
+        for depth in range(parts):
+            part = ag.PartOf(parts, depth)
             with memory:
                 A, B = ring.take("dS_all", narrow.a, queries // narrow.a.rows), ring.take("Kt", narrow.b)
                 ag.read_transposed(k, A, dSs[t].part(part))
                 ag.read_transposed(k, B, Ks[()].part(part, k.wave), at=t)
             with matrix:
-                ag.mma(k, dQ, A, B, first=not depth)
+                dQ.add(k, A, B, first=not depth)
 
     def run(head: QueryHead) -> None:
         begin(k, dropout, at, head)
@@ -129,8 +128,9 @@ def pinned(k: ag.TileBuilder) -> None:
                 if out is dV and dSs is not None and dQ is not None and head.dq is not None:
                     with vector:
                         ag.write(k, dSs[n].part(k.wave), ag.transposed(dS))
+                        dQ.round(k)
                     with adds:
-                        ag.store_tile(k, head.dq.step(t), dQ, columns=k.wave, add=True)
+                        ag.store_tile(k, head.dq.step(t), dQ.rows, columns=k.wave, add=True)
 
         k.pipeline(step, head.steps, ag.Modulo(), empty=k.p.window or k.p.varlen)
 

@@ -21,6 +21,7 @@ _SMALLEST = {"bfloat16": 2.0**-133, "float16": 2.0**-24}  # subnormal numbers
 _LEAST_QUERIES = 16  # with fewer queries one would be too large a part of all
 _FLUSHED = 2.0**-126  # float32 numbers below may be flushed to 0
 _EPSILON = 2.0**-24  # of float32
+_FEWEST_KEYS = 128  # of a workgroup that adds to dQ
 
 Array = np.ndarray[Any, Any]
 
@@ -198,6 +199,9 @@ def gradients(p: ag.Values, inputs: dict[str, Array], lse: Array, unit: float, l
                    _sum_off(shares.swapaxes(-1, -2), share_off.swapaxes(-1, -2), np.abs(grad), p["sq"] * p["hq"]).sum(axis=2)),
         }
     shape = (p["b"], p["hq"], p["sq"], d)
+    if p["dq_type"] == "bf16":  # each workgroup's sum is rounded, and so is each addition of it
+        value, off = found["dq"]
+        found["dq"] = value, off + (1 + -(-p["sk"] // _FEWEST_KEYS)) * _TYPES["bf16"][1] * (scale * (np.abs(slope) @ np.abs(keys)) + off)
     return {name: (value.reshape(shape), off.reshape(shape)) if name == "dq" else (value, off) for name, (value, off) in found.items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.family import BACKWARD, BLOCK_GRID, convert_arguments, delta_arguments, is_ordered
+from asmgen.kernels.attention_backward.family import BACKWARD, BLOCK_GRID, convert_arguments, delta_arguments, is_ordered, sum_bytes
 from asmgen.kernels.attention_backward.gradients import gradient_factor
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.sinks import store_part
@@ -60,11 +60,11 @@ def delta(k: ag.TileBuilder) -> None:
     ag.store_tile(k, found, total, column=column)
 
 
-def _begin(k: ag.TileBuilder, row0: ag.Reg, flat: str, tensors: tuple[str, ...], each: int = 1) -> ag.Reg:
-    """Where `each` float32 for each query of the workgroup's head begin. Where lengths vary, all is that of its sequence."""
-    base = flat_head(k, flat, None if k.p.varlen else k.ids["z"], k.ids["y"], k.argument("sq"), each)
+def _begin(k: ag.TileBuilder, row0: ag.Reg, flat: str, tensors: tuple[str, ...], each: int = 1, width: int = _F32) -> ag.Reg:
+    """Where `each` elements of so many bytes for each query of the workgroup's head begin. Where lengths vary, all is its sequence's."""
+    base = flat_head(k, flat, None if k.p.varlen else k.ids["z"], k.ids["y"], k.argument("sq"), each, width=width)
     if k.p.varlen:
-        begin_sequence(k, k.ids["z"], "sq", tensors, ((base, _F32 * each),))
+        begin_sequence(k, k.ids["z"], "sq", tensors, ((base, width * each),))
         end_beyond(k, row0, "sq")
     return base
 
@@ -92,11 +92,14 @@ def convert(k: ag.TileBuilder) -> None:
     """A step's queries of a head."""
     block, d, lanes = k.variant.tile[0], k.variant.d, k.lanes(k.p.dtype, 8, k.variant.d // 8)
     sums, rounded = k.tile("sums", block, d, ag.with_dtype(lanes, "f32")), k.tile("rounded", block, d, lanes)
+    held = sums if k.p.dq_type == "f32" else k.tile("held", block, d, ag.with_dtype(lanes, k.p.dq_type))
     row0 = k.registers.sgprs(1, "row0")
 
     k.s_lshl_b32(row0, k.ids["x"], block.bit_length() - 1)
-    base = _begin(k, row0, "dq_sums", ("dq",), d)
-    ag.load(k, sums, ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d).rows(row0, block))
+    base = _begin(k, row0, "dq_sums", ("dq",), d, sum_bytes(k.parameters))
+    ag.load(k, held, ag.Matrix("dq_sums", k.p.dq_type, base, k.argument("sq"), d, d).rows(row0, block))
+    if held is not sums:
+        ag.convert(k, sums, held)
     ag.mul(k, sums, sums, gradient_factor(k))
     ag.convert(k, rounded, sums)
     ag.store_tile(k, head_rows(k, "dq", k.ids["z"], k.ids["y"]).rows(row0, block), rounded)

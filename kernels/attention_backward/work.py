@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.family import ROWS_AHEAD
+from asmgen.kernels.attention_backward.family import ROWS_AHEAD, sum_bytes
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.masks import Seen, masked, visit
 from asmgen.kernels.sequences.contract import MOST_ROWS
 from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond, longest
 
 _LOG2_E = 0x3FB8AA3B
-_F32 = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def place(k: ag.TileBuilder) -> KeyPart:
         k.s_mul_i32(head, kv_head, heads)
     queries = k.argument("sq")
     if k.p.varlen:
-        sums = () if k.p.dq == "ordered" else ((k.argument("dq_sums"), _F32 * k.variant.d),)
+        sums = () if k.p.dq == "ordered" else ((k.argument("dq_sums"), sum_bytes(k.parameters) * k.variant.d),)
         if sums:
             queries = plan.share("all_queries", k.argument("max_sk")) if k.p.padded else plan.sgprs(1, "all_queries")
             k.s_mov_b32(queries, k.argument("sq"))
@@ -165,8 +164,9 @@ def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], 
     q, do = (head_rows(k, name, at.batch, at.head, k.argument(done)) for name, done in (("q", "k"), ("do", "v")))
     sums = None
     if k.p.dq != "ordered":
-        base = flat_head(k, "dq_sums", None if k.p.varlen else at.batch, at.head, at.queries, d, _done_pair(k, "cu_seqlens_q"))
-        sums = ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d, argument="dq_sums").walk(row0, block, ROWS_AHEAD)
+        base = flat_head(k, "dq_sums", None if k.p.varlen else at.batch, at.head, at.queries, d,
+                         _done_pair(k, "cu_seqlens_q"), sum_bytes(k.parameters))
+        sums = ag.Matrix("dq_sums", k.p.dq_type, base, k.argument("sq"), d, d, argument="dq_sums").walk(row0, block, ROWS_AHEAD)
     statistics = _statistics(k, at, row0, columns)
     run(QueryHead(q.walk(row0, block, ROWS_AHEAD), do.walk(row0, block, ROWS_AHEAD), sums, statistics, row0, steps))
     k.s_barrier()
