@@ -90,8 +90,9 @@ def tune(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], done: Progr
 
 def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The build parameters of the variant that is predicted the fastest. That is the first of a ranking that is kept for these values. Else
-    each variant is timed once in a launch of the family's typical size, and its time for these values follows in milliseconds; of the
-    fastest few also with the further build parameters that the family would try.
+    each variant is timed once in a launch of the family's typical size, and its time for these values follows in milliseconds. Of the
+    further build parameters that the family would try, those whose figures come with the library serve too; where none do, those of the
+    fastest few variants.
 
     Without an assembler nothing is timed, and the family's own choice is taken. Raises ContractError where no variant serves.
     """
@@ -137,8 +138,9 @@ def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everyt
 
     try:
         found = seconds(plain)
-        best = [library.select(arch, one.build) for one in sorted(found, key=lambda one: one.seconds)[:_WIDENED]]
-        tried, known = [one.build for one in plain], of_library(kernel, gpu)
+        known = of_library(kernel, gpu)
+        best = [] if known else [library.select(arch, one.build) for one in sorted(found, key=lambda one: one.seconds)[:_WIDENED]]
+        tried = [one.build for one in plain]
         more = [one for one in serving if one.build not in tried and (
             everything or timed_key(library, one.build) in known or any(library.select(arch, one.build) is variant for variant in best))]
         return sorted(found + seconds(more), key=lambda one: one.seconds)
