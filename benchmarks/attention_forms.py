@@ -47,16 +47,14 @@ def main_loop(program: Program, waves: list[WaveTrace]) -> LoopProfile:
 
 
 def memory_stages(program: Program, loop: LoopProfile) -> dict[int, int]:
-    """Where the work of those stages in the loop begins that begin with memory, after their s_setprio, each with the s_nop that goes
-    there."""
+    """The first positions of the stages in the loop that begin with memory, each with the s_nop that goes there."""
     code = program.instructions
     heads = [loop.first, *(at + 1 for at in range(loop.first, loop.last) if code[at].name == "s_barrier")]
 
     def first_work(head: int) -> str:
         return next((code[at].name for at in range(head, loop.last + 1) if code[at].name.startswith(("v_mfma", "s_barrier", *_MEMORY))), "")
 
-    stages = [head for head in heads if first_work(head).startswith(_MEMORY)]
-    return {next(at for at in range(head, loop.last) if code[at].name == "s_setprio") + 1: 1 for head in stages}
+    return {head: 1 for head in heads if first_work(head).startswith(_MEMORY)}
 
 
 def changed(program: Program, waves: list[WaveTrace], nops: Mapping[int, int], setprio: bool) -> tuple[Program, list[WaveTrace]]:

@@ -103,8 +103,7 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("icache_ahead", 1, "lines", "[A]", "evidence 4: the next line is fetched ahead", 0, 2),
     _all("barrier_release", 8, "clk", "[A]", "micro 2.7: from the last arrival to the first issue", 4, 40),
     _all("nop_beside", 4, "times", "[M]",
-         "measured 4: with two waves a SIMD s_nop loses about so often its length. Taken as the time of its wave and of those of lower "
-         "priority: evidence 1 has 4.5 % for the nops of a loop with s_setprio, none for those of one without", 1, 4),
+         "measured 4: with two waves a SIMD s_nop loses about so often its length; taken as the wave's own time", 1, 4),
     _all("sleep_unit", 64, "clk", "[V]", "CDNA3 ISA, S_SLEEP"),
     # Matrix core.
     _all("mfma_operand_read", 8, "clk", "[m]", "measured 1: nothing else issues on the SIMD"),

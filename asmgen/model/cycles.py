@@ -322,20 +322,9 @@ class _Simulation:
         if kind is CostKind.BARRIER:
             return self._barrier(wave, now)
         self._issued(wave, now, cost.hold)
-        if kind is CostKind.NOP and wave.retry < NEVER:
-            self._idle(simd, wave, now, cost.hold)
+        if kind is CostKind.NOP and wave.retry < NEVER and any(other is not wave and other.retry < NEVER for other in simd.waves):
+            return not wave.stalled("arbitration", now + round(cost.hold * self.nop_beside))
         return True
-
-    def _idle(self, simd: _Simd, wave: _Wave, now: int, clocks: int) -> None:
-        """A wave's s_nop of so many clk, longer where others go on on its SIMD. It keeps its turn: those of lower priority wait for it."""
-        others = [other for other in simd.waves if other is not wave and other.retry < NEVER]
-        if not others:
-            return
-        until = now + round(clocks * self.nop_beside)
-        wave.stalled("arbitration", until)
-        for other in others:
-            if other.priority < wave.priority and other.retry < until:
-                other.stalled("arbitration", until)
 
     def _scalar_load(self, wave: _Wave, cost: IssueCost, now: int) -> None:
         """The first one of a wave goes to host memory, and those issued meanwhile come no sooner."""
