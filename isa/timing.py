@@ -22,6 +22,8 @@ from asmgen.isa.records import dataclass
 GPUS: dict[str, str] = {"MI300X": "gfx942", "MI325X": "gfx942", "MI350X": "gfx950", "MI355X": "gfx950"}
 """The GPUs that the table knows, with their architectures."""
 DEFAULT_GPU = {"gfx942": "MI300X", "gfx950": "MI355X"}
+WHOLE_XCDS = 8
+"""Of a whole GPU (micro 2.5): rates of all L2s together are of so many."""
 _LARGEST_FILE = 1 << 20
 
 
@@ -171,7 +173,7 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("smem_latency", 200, "clk", "[A]", "scalar cache, between L1 and L2", 100, 400),
     # The GPU.
     TimingParameter("compute_units", {"gfx942": 304, "gfx950": 256}, "CUs", "[V]", "micro 2.5"),
-    _all("xcds", 8, "XCDs", "[V]", "micro 2.5: workgroup n goes to XCD n mod 8; of a partition those that it has"),
+    _all("xcds", WHOLE_XCDS, "XCDs", "[V]", "micro 2.5: workgroup n goes to XCD n mod 8; of a partition those that it has"),
     TimingParameter("clock_idle", {"gfx942": 2100, "MI350X": 2200, "MI355X": 2400}, "MHz", "[V]",
                     "micro 2.5: peak; memory-bound 2.3 to 2.4"),
     TimingParameter("clock_dense", {"MI300X": 1137, "MI325X": 1354, "gfx950": 1600}, "MHz", "[D]",
@@ -219,6 +221,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
          "evidence 2 loops that ask for more and run nearly full; without a burst 64 KB asked for in half of a step would take a third "
          "longer than it", 20480, 65536),
     TimingParameter("llc_read", {"gfx950": 7.4, "gfx942": 7.3}, "TB/s", "[M]", "measured 0.3: 7.0 to 7.9; gfx942 [V] origami", 7.0, 7.9),
+    _all("xcd_read", 1.33, "TB/s/XCD", "[M]",
+         "measured 3: what an XCD reads of the fabric; four together 4.0 of 5.3. Of a whole GPU llc_read is less; gfx942 the same [A]"),
     _all("write_back", 7.4, "TB/s", "[M]", "measured 3: what all L2s write back together, once they hold more than l2_dirty"),
     _all("l2_dirty", 1.75e6, "B/XCD", "[M]", "measured 3: up to 1.5 to 2 MB stay in L2", 1.5e6, 2e6),
     _all("l2_bytes", 4 << 20, "B/XCD", "[V]", "micro 2.5"),

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from asmgen.isa.timing import Timing
+from asmgen.model.farmemory import read_rates
 from asmgen.model.profile import FAR, LoopProfile, Profile
 from asmgen.model.runsummary import RunSummary, summary_of
 from asmgen.model.traffic import Traffic
@@ -122,7 +123,7 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
         running += usual_end / together * (rounds - 1) + at_last
     parts = {"compute units": running * 1e-6, "dispatch": workgroups * dispatched / timing["clock_idle"] * 1e-6, **far}
     if moved is not None:
-        parts["hbm"] = (moved.hbm + moved.stored) / (timing["hbm_read"] * 1e12)
+        parts["hbm"] = (moved.hbm + moved.stored) / (read_rates(timing, found.level)["hbm"] * 1e12)
     longest = max(parts, key=lambda name: parts[name])
     parts["launch"] = timing["launch_device"] * 1e-6
     seconds = parts[longest] + parts["launch"]
@@ -187,7 +188,7 @@ class _Clocked:
 
 def _far_seconds(timing: Timing, moved: Traffic, level: str) -> dict[str, float]:
     """What each level of far memory needs for the loads of the launch."""
-    rates = {"l2": timing["grid_load" if level == "grid" else "l2_read"], "llc": timing["llc_read"], "hbm": timing["hbm_read"]}
+    rates = read_rates(timing, level)
     return {name: amount / (rates[name] * 1e12) for name, amount in (("l2", moved.l2), ("llc", moved.llc), ("hbm", moved.hbm))}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from asmgen.emulator.scheduling.trace import NO_ARGUMENT
-from asmgen.isa.timing import Timing
+from asmgen.isa.timing import WHOLE_XCDS, Timing
 
 LEVELS = ("grid", "l2", "hbm")
 """Where vector memory finds its data: as a whole grid does, all in L2, all in HBM."""
@@ -63,5 +63,15 @@ def far_memory(timing: Timing, level: str, loads: GridLoads | None = None, clock
 def _share(timing: Timing, loads: GridLoads) -> float:
     """Bytes a microsecond for one compute unit while `units` load: of what L2 and fabric give all, or a farther level for what comes from
     there."""
-    micros = max(1 / timing["grid_load"], loads.llc / loads.l2 / timing["llc_read"], loads.hbm / loads.l2 / timing["hbm_read"]) / 1e6
+    rates = read_rates(timing, "grid")
+    micros = max(1 / rates["l2"], loads.llc / loads.l2 / rates["llc"], loads.hbm / loads.l2 / rates["hbm"]) / 1e6
     return 1 / micros / (loads.units or timing.clocks("compute_units"))
+
+
+def read_rates(timing: Timing, level: str) -> dict[str, float]:
+    """TB/s that L2 with its fabric, the last-level cache and HBM give the loads of the GPU. A partition has the L2s of its XCDs, and gets
+    of the others no more than these can read of the fabric, unless a user has said what it gets."""
+    xcds, l2 = timing["xcds"], "grid_load" if level == "grid" else "l2_read"
+    most = {l2: timing[l2] * xcds / WHOLE_XCDS, "llc_read": xcds * timing["xcd_read"], "hbm_read": xcds * timing["xcd_read"]}
+    found = [timing[name] if name in timing.overridden else min(timing[name], most[name]) for name in most]
+    return dict(zip(("l2", "llc", "hbm"), found, strict=True))

@@ -58,7 +58,8 @@ def _of_the_loads(found: Prediction, traced: Traced) -> list[Advice]:
     if level not in _RATE_OF or level not in whole.parts:
         return []
     rate = "grid_load" if level == "l2" and found.profile.level == "grid" else _RATE_OF[level]
-    rest = LaunchAgain(traced, found).seconds(table.found(rate, table[rate] * _AT_ONCE))
+    free = table.found(rate, table[rate] * _AT_ONCE).found("xcd_read", table["xcd_read"] * _AT_ONCE)
+    rest = LaunchAgain(traced, found).seconds(free)
     moved = whole.traffic
     once = level == "hbm" and moved is not None and found.needed >= _ALL * (moved.hbm + moved.stored)
     how = "each byte goes once, so that only smaller types, or work done beside it, move fewer" if once else \

@@ -15,7 +15,7 @@ UNPROBED: dict[tuple[str, ...], str] = {
     ("kernarg_latency",): "the clock is itself a scalar load: no other one stands before a wave's first",
     ("vmem_in_flight", "vmem_queue"): "a wave sees when its loads issue and when they are back, not which of the two holds them up",
     ("rate_l2",): "a load of 16 bytes a lane takes tcp_wide in the cache, as long as its return: only the slower of the two shows",
-    ("latency_llc", "llc_miss", "load_burst", "grid_load", "clock_idle", "clock_dense", "l2_read", "llc_read", "hbm_read", "write_back"):
-        "they are of a whole GPU under load, a probe is one workgroup",
+    ("latency_llc", "llc_miss", "load_burst", "grid_load", "clock_idle", "clock_dense", "l2_read", "llc_read", "hbm_read", "xcd_read",
+     "write_back"): "they are of a whole GPU under load, a probe is one workgroup",
 }
 """Rows of the timing table that no probe measures, each with the reason."""

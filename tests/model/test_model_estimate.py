@@ -9,7 +9,7 @@ import pytest
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import timing
 from asmgen.model.estimate import estimate
-from asmgen.model.farmemory import GridLoads, far_memory
+from asmgen.model.farmemory import GridLoads, far_memory, read_rates
 from asmgen.model.profile import Profile, profile
 from asmgen.model.traffic import Traffic
 from asmgen.reader.assembly import read_text
@@ -82,3 +82,14 @@ def test_stores_of_a_round_leave_together() -> None:
     assert longer(found, each, 384) == pytest.approx(one + 128 * each / 7.4e12 - each / 64 / 2400e6, rel=1e-3)
     assert longer(found, 50e3, 256) == longer(found, each, 64) == 0  # less than L2 keeps dirty
     assert longer(inside, each, 256) == 0  # its loop waits for them itself
+
+
+def test_a_partition_reads_by_its_xcds() -> None:
+    """docs/facts/measured_gfx950.md section 3: an XCD reads 1.33 TB/s. What a user says of a rate counts as it is."""
+    whole, one = timing("MI355X"), timing("MI355X", {"xcds": 1, "compute_units": 32})
+    assert read_rates(whole, "grid") == {"l2": 13.8, "llc": 7.4, "hbm": 6.2} and read_rates(whole, "l2")["l2"] == 31.6
+    assert read_rates(one, "grid") == {"l2": 13.8 / 8, "llc": 1.33, "hbm": 1.33} and read_rates(one, "hbm")["l2"] == 31.6 / 8
+    said = timing("MI355X", {"xcds": 1, "compute_units": 32, "grid_load": 2.0, "hbm_read": 1.5})
+    assert read_rates(said, "grid") == {"l2": 2.0, "llc": 1.33, "hbm": 1.5}
+    four = timing("MI300X", {"xcds": 4, "compute_units": 80})
+    assert read_rates(four, "grid") == {"l2": pytest.approx(14.3 / 2), "llc": pytest.approx(5.32), "hbm": 4.0}
