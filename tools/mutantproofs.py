@@ -1,7 +1,9 @@
 """`python -m asmgen.tools.mutantproofs [KERNEL ...]`: mutants that change a kernel's meaning, and what `asmgen prove` says of them.
 
-Mutants are those of `asmgen.tools.mutate` (waits, barriers, nops, swizzles) and of its --index (index arithmetic), drawn with a seed. A
-mutant of index arithmetic must not be proven for index; one of a wait, barrier or nop must not be proven for races and errata together.
+Mutants are those of `asmgen.tools.mutate` (waits, barriers, nops, swizzles), of its --index (index arithmetic), and of what is computed:
+maxima that miss a source, rescales that are dropped, sums over k in another order; drawn with a seed. One of index arithmetic, a maximum or
+a rescale must not be proven for index; one of a wait, barrier or nop must not be proven for races and errata together; one of another order
+must not be proven to compute the expressions of the kernel as it was built.
 One that is proven is run on the emulator with other data: where its outputs are the program's bit for bit, it changes no meaning.
 The status is 1 where a mutant that changes meaning is proven.
 """
@@ -12,7 +14,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import click
 
@@ -20,17 +22,24 @@ from asmgen.author.family.family import Family
 from asmgen.checks.lint.facts import facts_of_code_object
 from asmgen.checks.mutants.indexmutants import IndexMutants
 from asmgen.checks.mutants.mutants import Mutant, mutants
+from asmgen.checks.mutants.valuemutants import K_ORDER
+from asmgen.checks.mutants.valuemutants import drawn as value_mutants
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family as find_family
+from asmgen.program.program import Program
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.entry import status_of
+from asmgen.tools.hashrun import run_hashes
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.mutantruns import Runs
-from asmgen.tools.proof import INDEX, PROVEN, REFUTED, Claim, worst
+from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, worst
+from asmgen.tools.proofclasses import given_launches
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.runclaims import index_claim
 from asmgen.tools.textclaims import errata_claim, race_claim
 
+TEXT, EQUIVALENT = "text", "equivalent"
+"""The claims races and errata together; the status of a mutant that changes nothing."""
 KERNELS = ("gemm-bf16", "gemm-fp8", "norm", "softmax", "quantize", "02-row-sum", "03-transpose")
 
 
@@ -43,7 +52,7 @@ class Table:
 
     def lines(self) -> list[str]:
         """For people."""
-        total = sum(number for (_, status), number in self.counts.items() if status != "equivalent")
+        total = sum(number for (_, status), number in self.counts.items() if status != EQUIVALENT)
         refuted = sum(number for (_, status), number in self.counts.items() if status == REFUTED)
         rows = [f"{kind:24} {status:10} {number}" for (kind, status), number in sorted(self.counts.items())]
         share = f"{100 * refuted / total:.1f} %" if total else "none"
@@ -57,23 +66,35 @@ def text_claim(built: Built, mutant: Mutant) -> Claim:
     return worst([race_claim(mutant.program, facts), errata_claim(mutant.program, facts)])
 
 
-def judged(family: Family, built: Built, mutant: Mutant, index: bool, judge: IndexJudge, seconds: float) -> str:
-    """The status of the claim that a mutant may break; "equivalent" for one that is proven and changes nothing."""
-    claim = index_claim(family, built, seconds, mutant.program) if index else text_claim(built, mutant)
-    if claim.status == PROVEN and not index:  # a swizzle that is undone, a wait that another one covers: the run decides
+def same_expressions(family: Family, built: Built, program: Program) -> Claim:
+    """Whether a program makes each element by the expression of the built kernel, in one launch."""
+    contract, build = built.kernel.contract, built.kernel.parameters
+    values = contract.resolve_run({**build, **given_launches(contract, build)[-1]})
+    same = run_hashes(family, built, values).equal(run_hashes(family, built, values, program=program))
+    return Claim(ORDER, PROVEN if same else REFUTED, "one launch")
+
+
+def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: IndexJudge, seconds: float) -> Claim:
+    """The claim that a mutant may break; "equivalent" for one that is proven and changes nothing."""
+    if claimed == ORDER:
+        return same_expressions(family, built, mutant.program)
+    claim = index_claim(family, built, seconds, mutant.program) if claimed == INDEX else text_claim(built, mutant)
+    if claim.status == PROVEN and claimed == TEXT:  # a swizzle that is undone, a wait that another one covers: the run decides
         claim = index_claim(family, built, seconds, mutant.program)
     if claim.status == PROVEN and judge.survives(mutant) == "":
-        return "equivalent"
-    return claim.status
+        return replace(claim, status=EQUIVALENT)
+    return claim
 
 
-def drawn(built: Built, count: int, seed: int) -> Iterator[tuple[Mutant, bool]]:
-    """Mutants with whether they are of index arithmetic, two of these in three."""
+def drawn(built: Built, count: int, seed: int) -> Iterator[tuple[Mutant, str]]:
+    """Mutants with the claim that each may break: half of them of index arithmetic, a quarter of what is computed."""
     program = built.kernel.program
-    yield from ((mutant, True) for mutant in IndexMutants(program).drawn(2 * count // 3, seed))
+    yield from ((mutant, INDEX) for mutant in IndexMutants(program).drawn(count // 2, seed))
+    computed = value_mutants(program, count // 4, seed)
+    yield from ((mutant, ORDER if mutant.kind == K_ORDER else INDEX) for mutant in computed)
     others = list(mutants(program))
     random.Random(seed).shuffle(others)
-    yield from ((mutant, False) for mutant in others[:count - 2 * count // 3])
+    yield from ((mutant, TEXT) for mutant in others[:count - count // 2 - len(computed)])
 
 
 @click.command()
@@ -89,11 +110,13 @@ def commands(kernels: tuple[str, ...], arch: str, count: int, seed: int, seconds
         family = find_family(name)
         built = build_kernel(family, arch, next(default_builds(family, arch)), verify=False)
         judge = IndexJudge(Runs(family, built, built.kernel), launches=6)
-        for mutant, index in drawn(built, count, seed):
-            status = judged(family, built, mutant, index, judge, seconds)
-            table.counts[f"{INDEX if index else 'text'} {mutant.kind}", status] += 1
-            if status == PROVEN:
+        for mutant, claimed in drawn(built, count, seed):
+            claim = judged(family, built, mutant, claimed, judge, seconds)
+            table.counts[f"{claimed} {mutant.kind}", claim.status] += 1
+            if claim.status == PROVEN:
                 table.wrong.append(f"{name}: [{mutant.kind}] {mutant}")
+            elif claim.status == UNKNOWN:
+                click.echo(f"{name}: unknown: [{mutant.kind}] {mutant}: {claim.reason}")
         click.echo(f"{name}: {sum(table.counts.values())} mutants so far, {len(table.wrong)} proven")
     click.echo("\n".join(table.lines()))
     return int(bool(table.wrong))
