@@ -107,8 +107,8 @@ def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """The results in exact residues."""
     from asmgen.kernels.norm.algebra import normalised
 
-    if _is_narrow(values):
-        raise ag.AsmgenError("norm has no exact residues of 8-bit results, whose scales are largest magnitudes; another out would do")
+    if is_blocks(values):
+        raise ag.AsmgenError("norm has no exact residues of MX blocks, whose scales are powers of 2; another out would do")
     return normalised(values, inputs)
 
 

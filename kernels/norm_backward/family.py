@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import asmgen as ag
 from asmgen.kernels.norm_backward.tensors import TENSORS, figures_of, inputs_of, outputs_of, sums_of
 from asmgen.kernels.rows.contract import (
@@ -80,6 +83,13 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed)
 
 
+def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
+    """The gradients in exact residues."""
+    from asmgen.kernels.norm_backward.algebra import gradients
+
+    return gradients(values, inputs)
+
+
 NORM_BACKWARD = ag.Family(
     name="norm-backward",
     title="dx, dw and db of layer or RMS norm from dy, the rows that were normalised and what norm saved of them",
@@ -88,6 +98,7 @@ NORM_BACKWARD = ag.Family(
     workspaces=_workspaces,
     grid=ROW_GRID,
     problem=_problem,
+    algebra=_algebra,
     selection=by_columns,
     rules=(*stride_rules(TENSORS), ag.Rule("dresidual must be false where dropout is: it would be dx", ("dresidual", "dropout"),
                                           lambda p: p["dropout"] or not p["dresidual"])),
