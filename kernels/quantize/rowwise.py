@@ -66,7 +66,8 @@ class _Scales:
         lanes = k.lanes("f32", PER_LANE, GROUP // PER_LANE)
         self.parts = [R] if self.group != str(GROUP) else [ag.Tile(part.name, lanes.rows, GROUP, lanes, part.registers)
                                                            for part in parts_of(R)]
-        self.scale = ag.row_vector(k, "scale", self.parts[0])
+        self.scales = [ag.row_vector(k, f"scale{number}", part) for number, part in enumerate(self.parts)]
+        self.scale = self.scales[0]
         self.inverse = ag.row_vector(k, "inverse", self.parts[0], apart=True)
         if self.group == "tensor":
             self._given()
@@ -91,13 +92,13 @@ class _Scales:
         if self.group == "token":
             largest_magnitude(k, self.scale, R)
             self.sums.finish("max", self.scale, advance)
-            self._from_largest()
+            self._from_largest(self.scale)
             self.figures.store(self.scale)
         else:
             advance()
 
-    def _from_largest(self) -> None:
-        scale_of_largest(self.k, self.scale, self.inverse, self.largest)
+    def _from_largest(self, scale: ag.Vector) -> None:
+        scale_of_largest(self.k, scale, self.inverse, self.largest)
 
     def apply(self, R: ag.Tile) -> None:
         """R in units of the scales; those of groups of columns are found here."""
@@ -105,11 +106,12 @@ class _Scales:
         if self.group != str(GROUP):
             ag.mul(k, R, R, self.inverse)
             return
-        for number, part in enumerate(self.parts):
-            largest_magnitude(k, self.scale, part)
-            ag.reduce_lanes(k, "max", self.scale)
-            self._from_largest()
-            self.figures.store_part(self.scale, number)
+        for scale, part in zip(self.scales, self.parts, strict=True):
+            largest_magnitude(k, scale, part)
+        ag.over_lanes(k, "v_max_f32", [scale.registers.items[0] for scale in self.scales], self.scale.shared_lanes)
+        for number, (scale, part) in enumerate(zip(self.scales, self.parts, strict=True)):
+            self._from_largest(scale)
+            self.figures.store_part(scale, number)
             ag.mul(k, part, part, self.inverse)
 
     def end(self) -> None:

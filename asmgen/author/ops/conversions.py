@@ -233,11 +233,23 @@ def _eight(k: TileBuilder, dtype: str, out: Sequence[Reg], values: Sequence[Reg]
     op = f"v_cvt_pk_{dtype}_f32" if scale is None else f"v_cvt_scalef32_pk_{dtype}_f32"
     more = () if scale is None else (scale,)
     upper = (0,) * (2 + len(more)) + (1,)
+    for some, given in _together(out, values, 4):
+        with ExitStack() as stack:
+            held = [stack.enter_context(_in_parts(k, target, given[4 * number:4 * number + 4])) for number, target in enumerate(some)]
+            for number, target in enumerate(held):
+                k.emit(op, target, given[4 * number], given[4 * number + 1], *more)
+            for number, target in enumerate(held):
+                k.emit(op, target, given[4 * number + 2], given[4 * number + 3], *more, op_sel=upper)
+
+
+def _together(out: Sequence[Reg], values: Sequence[Reg], many: int) -> Iterator[tuple[Sequence[Reg], Sequence[Reg]]]:
+    """Registers whose parts are written one after the other over all of them, as one that is written in parts twice in a row waits; one by
+    one where they lie in what is converted, `many` values each."""
+    if not set(out) & set(values):
+        yield out, values
+        return
     for number, target in enumerate(out):
-        four = values[4 * number:4 * number + 4]
-        with _in_parts(k, target, four) as held:
-            k.emit(op, held, four[0], four[1], *more)
-            k.emit(op, held, four[2], four[3], *more, op_sel=upper)
+        yield [target], values[many * number:many * number + many]
 
 
 def _bytes(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:
@@ -258,11 +270,13 @@ def _bytes(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:
 
 
 def _four(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], scale: Reg | float) -> None:
-    for number, target in enumerate(out):
-        eight = values[8 * number:8 * number + 8]
-        with _in_parts(k, target, eight) as held:
+    for some, given in _together(out, values, 8):
+        with ExitStack() as stack:
+            held = [stack.enter_context(_in_parts(k, target, given[8 * number:8 * number + 8])) for number, target in enumerate(some)]
             for byte in range(4):
-                k.v_cvt_scalef32_pk_fp4_f32(held, eight[2 * byte], eight[2 * byte + 1], scale, op_sel=(0, 0, byte & 1, byte >> 1))
+                for number, target in enumerate(held):
+                    k.v_cvt_scalef32_pk_fp4_f32(target, *given[8 * number + 2 * byte:8 * number + 2 * byte + 2], scale,
+                                                op_sel=(0, 0, byte & 1, byte >> 1))
 
 
 @contextmanager
