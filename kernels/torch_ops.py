@@ -3,7 +3,8 @@
     d = torch.ops.asmgen.rms_norm(x, weight)             # layer_norm, softmax, rope, quantize and more: torch_rows.py
     d = torch.ops.asmgen.gemm_bf16(a, b)                 # a [M, K], b [N, K] as torch.nn.Linear holds weights
     torch.ops.asmgen.gemm_bf16_out(a, b, out)            # into out [M, N]
-    torch.ops.asmgen.gemm_mx_out(a, a_scale, b, b_scale, out)    # microscaled; as gemm.mx, options by name
+    d = torch.ops.asmgen.gemm_mx(a, a_scale, b, b_scale)         # microscaled; as gemm.mx, options by name
+    torch.ops.asmgen.gemm_mx_out(a, a_scale, b, b_scale, out)
     d = torch.ops.asmgen.matmul(a, b)                    # a @ b of [..., M, K] and [..., K, N], bfloat16 or float16, each layout
     o, lse = torch.ops.asmgen.attention(q, k, v)         # and its gradients: attention_ops has all arguments
 
@@ -23,8 +24,8 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.kernels import attention_ops, gemm
 
 HOST_ARCH = "gfx950"
-_MICROSCALED = "(Tensor a, Tensor? a_scale, Tensor b, Tensor b_scale, Tensor(a!) out, *, str a_dtype='', str b_dtype='', " \
-    "str scale_order='plain', str b_order='plain', str quantise_to='fp4', str rounding='even') -> ()"
+_MICROSCALED = "(Tensor a, Tensor? a_scale, Tensor b, Tensor b_scale{}, *, str a_dtype='', str b_dtype='', str scale_order='plain', " \
+    "str b_order='plain', str quantise_to='fp4', str rounding='even') -> {}"
 
 
 def register() -> None:
@@ -42,17 +43,23 @@ def register() -> None:
     into = torch.library.custom_op("asmgen::gemm_bf16_out", _product_into, mutates_args=("out",),
                                    schema="(Tensor a, Tensor b, Tensor(a!) out) -> ()")
     into.register_fake(lambda a, b, out: None)
-    scaled = torch.library.custom_op("asmgen::gemm_mx_out", _microscaled, mutates_args=("out",), schema=_MICROSCALED)
-    scaled.register_fake(lambda a, a_scale, b, b_scale, out, **options: None)
-
+    scaled_into = torch.library.custom_op("asmgen::gemm_mx_out", _microscaled_into, mutates_args=("out",),
+                                          schema=_MICROSCALED.format(", Tensor(a!) out", "()"))
+    scaled_into.register_fake(lambda a, a_scale, b, b_scale, out, **options: None)
+    scaled = torch.library.custom_op("asmgen::gemm_mx", _microscaled, mutates_args=(), schema=_MICROSCALED.format("", "Tensor"))
+    scaled.register_fake(lambda a, a_scale, b, b_scale, **options: gemm.made_by_mx(a, b))
 
     general = torch.library.custom_op("asmgen::matmul", _general, mutates_args=(), schema="(Tensor a, Tensor b) -> Tensor")
     general.register_fake(lambda a, b: a.new_empty((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])))
     attention_ops.register(torch, _device)
 
 
-def _microscaled(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any, **options: Any) -> None:
+def _microscaled_into(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any, **options: Any) -> None:
     gemm.mx(a, a_scale, b, b_scale, out, device=_device(a), **options)
+
+
+def _microscaled(a: Any, a_scale: Any, b: Any, b_scale: Any, **options: Any) -> Any:
+    return gemm.mx(a, a_scale, b, b_scale, device=_device(a), **options)
 
 
 def _general(a: Any, b: Any) -> Any:

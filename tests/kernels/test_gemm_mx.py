@@ -208,15 +208,18 @@ def operand(seed: int, rows: int, k: int, dtype: str) -> tuple[np.ndarray[Any, A
 
 @pytest.mark.parametrize(("of_a", "of_b", "order"), [("fp4", "fp8", "plain"), ("fp6", "fp4", "shuffled")])
 def test_tensors(of_a: str, of_b: str, order: str) -> None:
-    """Sums of a few products whose codes have 4 bits are exact in float32."""
+    """Sums of a few products whose codes have 4 bits are exact in float32. A batch of A meets one B."""
     m, n, k = 5, 40, 256 if order == "shuffled" else 96
-    (a, a_scale), (b, b_scale) = operand(0, m, k, of_a), operand(1, n, k, of_b)
-    out = np.zeros((m, n), np.float32)
+    several = [operand(seed, m, k, of_a) for seed in (0, 2)]
+    b, b_scale = operand(1, n, k, of_b)
+    out = np.zeros((2, m, n), np.float32)
     held = packed(b, of_b).view(ml_dtypes.float8_e4m3fn) if of_b == "fp8" else packed(b, of_b)
-    placed = [shuffled(one) if order == "shuffled" else one for one in (a_scale, b_scale)]
+    place = shuffled if order == "shuffled" else np.asarray
+    a, a_scale = np.stack([packed(one, of_a) for one, _ in several]), np.stack([place(scale) for _, scale in several])
     with EmulatedDevice("gfx950") as device:
-        assert gemm.mx(packed(a, of_a), placed[0], held, placed[1], out, a_dtype=of_a, scale_order=order, device=device) is out
-    np.testing.assert_array_equal(out, decoded(a, a_scale, k, of_a) @ decoded(b, b_scale, k, of_b).T)
+        assert gemm.mx(a, a_scale, held, place(b_scale), out, a_dtype=of_a, scale_order=order, device=device) is out
+    for (codes, scales), found in zip(several, out, strict=True):
+        np.testing.assert_array_equal(found, decoded(codes, scales, k, of_a) @ decoded(b, b_scale, k, of_b).T)
 
 
 def test_tensors_of_aiter_with_activations_of_bf16() -> None:
@@ -225,18 +228,23 @@ def test_tensors_of_aiter_with_activations_of_bf16() -> None:
     a = np.random.default_rng(0).choice([-6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6], (m, k)).astype(ml_dtypes.bfloat16)
     a[:, ::32] = 6
     b, b_scale = operand(1, n, k, "fp4")
-    out = np.zeros((m, n), np.float32)
     with EmulatedDevice("gfx950") as device:
         weights = shuffled_weights(packed(b, "fp4"))
-        gemm.mx(a, None, weights, shuffled(b_scale), out, scale_order="shuffled", b_order="shuffled", device=device)
-    np.testing.assert_array_equal(out, a.astype(np.float32) @ decoded(b, b_scale, k, "fp4").T)
+        out = gemm.mx(a, None, weights, shuffled(b_scale), scale_order="shuffled", b_order="shuffled", device=device)
+    wanted = a.astype(np.float32) @ decoded(b, b_scale, k, "fp4").T
+    assert out.dtype == a.dtype
+    np.testing.assert_array_equal(out, wanted.astype(ml_dtypes.bfloat16))
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
     ({"a_scale": None}, "a_scale of gemm.mx must be None for an a of bfloat16"),
     ({"b": np.zeros((8, 48), np.uint8)}, "b of gemm.mx must have K = 64"), ({"a_scale": np.zeros((4, 1), np.uint8)}, "a_scale of gemm.mx"),
     ({"out": np.zeros((4, 9), np.float32)}, r"out of gemm.mx must be \[M, N\]"), ({"a_dtype": "fp5"}, "a_dtype of gemm.mx"),
-    ({"b_scale": np.zeros((8, 2), np.float32)}, "b_scale of gemm.mx must be uint8"), ({"scale_order": "shuffled"}, "a_scale of gemm.mx")])
+    ({"b_scale": np.zeros((8, 2), np.float32)}, "b_scale of gemm.mx must be uint8"),
+    ({"b": np.zeros((2, 8, 32), np.uint8)}, r"out of gemm.mx must be \[M, N\] = \[2, 4, 8\]"),
+    ({"b": np.zeros((2, 8, 32), np.uint8), "a": np.zeros((3, 4, 32), np.uint8), "out": np.zeros((3, 4, 8), np.float32)},
+     "b of gemm.mx must be"),
+    ({"scale_order": "shuffled"}, "a_scale of gemm.mx")])
 def test_tensors_that_do_not_fit(change: dict[str, Any], sentence: str) -> None:
     given: dict[str, Any] = {"a": np.zeros((4, 32), np.uint8), "a_scale": np.zeros((4, 2), np.uint8), "b": np.zeros((8, 32), np.uint8),
                              "b_scale": np.zeros((8, 2), np.uint8), "out": np.zeros((4, 8), np.float32)}

@@ -49,6 +49,14 @@ def test_operators_are_defined_and_right(monkeypatch: pytest.MonkeyPatch) -> Non
     importlib.import_module("asmgen.kernels.torch_ops")
     product, into = ops["asmgen::gemm_bf16"], ops["asmgen::gemm_bf16_out"]
     assert (product.mutates, into.mutates) == ((), ("out",)) and into.schema == "(Tensor a, Tensor b, Tensor(a!) out) -> ()"
+    scaled, scaled_into = ops["asmgen::gemm_mx"], ops["asmgen::gemm_mx_out"]
+    assert (scaled.mutates, scaled_into.mutates) == ((), ("out",)) and ", Tensor(a!) out, *, str a_dtype=''" in scaled_into.schema
+    ones = TorchTensor(np.ones((3, 64), ml_dtypes.bfloat16))
+    codes, halves = TorchTensor(np.full((16, 32), 0x22, np.uint8)), TorchTensor(np.full((16, 2), 126, np.uint8))  # 1.0 and 2^-1
+    written = ones.new_empty((3, 16))
+    scaled_into.run(ones, None, codes, halves, written)
+    assert (written.array == 32).all() and scaled.shapes(ones, None, codes, halves).shape == (3, 16)
+    assert (scaled.run(ones, None, codes, halves).array == 32).all()
     rng = np.random.default_rng(3)
     a, b = (TorchTensor(rng.standard_normal((rows, 64)).astype(ml_dtypes.bfloat16)) for rows in (40, 24))
     assert product.shapes(a, b).shape == (40, 24)
