@@ -14,6 +14,8 @@ _FUNCTIONS = "asmgen.kernels.{}.functions"
 def define(torch: Any, device: DeviceOf) -> None:
     """Define the operators; `device` says where a tensor's kernels run."""
     _norms(torch, device)
+    for kind in ("layer", "rms"):
+        _added_norm(torch, device, kind)
     _softmax(torch, device)
     _activation(torch, device)
     _rope(torch, device)
@@ -66,6 +68,49 @@ def _norms(torch: Any, device: DeviceOf) -> None:
     _operator(torch, "add_rms_norm", "(Tensor x, Tensor residual, Tensor? weight=None, float eps=1e-6) -> (Tensor, Tensor)",
               lambda x, residual, weight=None, eps=1e-6: norm.rms(x, weight, eps, residual, device=device(x)),
               lambda x, residual, weight=None, eps=1e-6: (x.new_empty(x.shape), x.new_empty(x.shape)))
+
+
+def _added_norm(torch: Any, device: DeviceOf, kind: str) -> None:
+    """flash-attn's dropout_add_layer_norm and dropout_add_rms_norm: out, the sum that was normalised, mean (of layer) and rstd."""
+    norm: Any = import_module(_FUNCTIONS.format("norm"))
+    layer = kind == "layer"
+    figures, sums = (2, 2) if layer else (1, 1)
+
+    def forward(x: Any, residual: Any, weight: Any, *further: Any) -> Any:
+        bias, (p, seed, offset, eps) = (further[0] if layer else None), further[-4:]
+        named = {"eps": eps, "residual": residual, "dropout_p": p, "seed": seed, "offset": offset, "return_stats": True}
+        return norm.layer(x, weight, bias, device=device(x), **named) if layer else norm.rms(x, weight, device=device(x), **named)
+
+    def after(dy: Any, dr: Any, r: Any, weight: Any, mean: Any, rstd: Any, p: float, seed: int, offset: int) -> Any:
+        """dx, dresidual, dw and, of layer, db."""
+        found = norm.backward(dy, r, rstd, weight, mean, residual=dr, bias=layer, dropout_p=p, seed=seed, offset=offset,
+                              return_dresidual=p > 0, device=device(r))
+        dx, added, of_columns = found[0], found[-1] if p > 0 else found[0].clone(), found[1:1 + sums]
+        return dx, added, *of_columns
+
+    def like(x: Any, *further: Any) -> tuple[Any, ...]:
+        rows = x.new_empty(x.shape[:-1]).numel()
+        return x.new_empty(x.shape), x.new_empty(x.shape), *(x.new_empty((rows,), dtype=torch.float32) for _ in range(figures))
+
+    bias = ", Tensor? bias" if layer else ""
+    made = _operator(torch, f"dropout_add_{kind}_norm", f"(Tensor x, Tensor residual, Tensor? weight{bias}, float dropout_p, int seed, int "
+                     f"offset, float eps) -> ({', '.join(['Tensor'] * (2 + figures))})", forward, like)
+    back = _operator(torch, f"dropout_add_{kind}_norm_backward", "(Tensor dy, Tensor dr, Tensor r, Tensor? weight, Tensor? mean, Tensor "
+                     f"rstd, float dropout_p, int seed, int offset) -> ({', '.join(['Tensor'] * (2 + sums))})", after,
+                     lambda dy, dr, r, *further: (r.new_empty(r.shape), r.new_empty(r.shape),
+                                                  *(r.new_empty(r.shape[-1:]) for _ in range(sums))))
+
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        ctx.save_for_backward(inputs[2], output[1], *output[2:])
+        ctx.draws, ctx.has = inputs[-4:-1], [one is not None for one in inputs[2:-4]]
+
+    def gradients(ctx: Any, dy: Any, dr: Any, *further: Any) -> tuple[Any, ...]:
+        weight, r, *stats = ctx.saved_tensors
+        mean, rstd = stats if layer else (None, *stats)
+        dx, dresidual, *of_columns = back(dy.contiguous(), dr.contiguous(), r, weight, mean, rstd, *ctx.draws)
+        return dx, dresidual, *(one if has else None for one, has in zip(of_columns, ctx.has, strict=True)), *[None] * 4
+
+    made.register_autograd(gradients, setup_context=keep)
 
 
 def _softmax(torch: Any, device: DeviceOf) -> None:

@@ -73,6 +73,12 @@ class Contiguous(TorchTensor):
     def contiguous(self) -> Contiguous:
         return self
 
+    def clone(self) -> Contiguous:
+        return Contiguous(self.array.copy())
+
+    def numel(self) -> int:
+        return int(self.array.size)
+
     def new_empty(self, shape: tuple[int, ...], dtype: Any = None) -> Contiguous:
         return Contiguous(np.zeros(shape, dtype or self.array.dtype))
 
@@ -123,6 +129,30 @@ def test_row_operators_and_their_gradients(monkeypatch: pytest.MonkeyPatch) -> N
     h = x.array * rstd
     assert nothing is None and np.allclose(dw.array, (dy.array * h).sum(0), atol=1e-5)
     assert np.allclose(dx.array, rstd * (dy.array - h * (dy.array * h).mean(1, keepdims=True)), atol=1e-5)
+    for p in (0.0, 0.5):
+        _added_norm_and_its_gradients(ops["asmgen::dropout_add_layer_norm"], p, x, dy)
+
+
+def _added_norm_and_its_gradients(norm: Any, p: float, x: Contiguous, dy: Contiguous) -> None:
+    """As float64 has them, with the elements that the sum says were kept."""
+    residual, w, b = (Contiguous(np.float32(scale) * dy.array[::-1, ::-1][:rows].copy()) for scale, rows in ((0.5, 3), (1.0, 1), (2.0, 2)))
+    w, b = Contiguous(w.array[0]), Contiguous(b.array[1])
+    inputs = (x, residual, w, b, p, 3, 5, 1e-5)
+    made, saved = norm.run(*inputs), SimpleNamespace()
+    out, r, mean, rstd = (one.array.astype(float) for one in made)
+    kept = np.abs(r - residual.array) > 1e-6
+    assert kept.all() == (p == 0) and np.allclose(r, residual.array + np.where(kept, x.array / (1 - p), 0), atol=1e-5)
+    h = (r - r.mean(1, keepdims=True)) / np.sqrt(r.var(1, keepdims=True) + 1e-5)
+    assert np.allclose(out, h * w.array + b.array, atol=1e-4) and np.allclose(mean, r.mean(1), atol=1e-5)
+    assert [one.shape for one in norm.shapes(*inputs)] == [one.shape for one in made]
+    saved.save_for_backward = lambda *tensors: setattr(saved, "saved_tensors", tensors)
+    norm.keep(saved, inputs, made)
+    dx, dresidual, dw, db, *nothing = norm.gradients(saved, dy, x, None, None)
+    g = dy.array * w.array
+    total = rstd[:, None] * (g - g.mean(1, keepdims=True) - h * (g * h).mean(1, keepdims=True)) + x.array
+    assert np.allclose(dresidual.array, total, atol=1e-4) and np.allclose(dx.array, np.where(kept, total / (1 - p), 0), atol=1e-4)
+    assert np.allclose(dw.array, (dy.array * h).sum(0), atol=1e-4) and np.allclose(db.array, dy.array.sum(0), atol=1e-5)
+    assert nothing == [None] * 4
 
 
 def test_without_torch_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
