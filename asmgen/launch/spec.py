@@ -27,6 +27,7 @@ Size = tuple[int, int, int]
 _WHOLE = ("code_object", "arch", "order", "checks")
 _LAUNCH = ("kernel", "grid", "block", "dynamic_lds", "args")
 _PROBLEMS = {"product": (("m", "n", "k"), ("b",)), "attention": (("b", "hq", "hkv", "sq", "sk", "d"), ())}  # needed, and those that are 1
+_FLAGS = ("causal", "backward")  # of attention
 _KINDS = {"buffer": ("save", "name"), "zeros": ("save", "name"), "undefined": ("name",), "scalar": ("value",), "bytes": (),
           "same_as": ("at",)}
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which no file's name has
@@ -94,22 +95,28 @@ SpecArgument = BufferArgument | AliasArgument | ValueArgument | _Named
 @dataclass(frozen=True)
 class SolvedProblem:
     """What a launch computes: a matrix "product" of b times m x n x k, or "attention" of b batches, hq and hkv heads, sq queries and
-    sk keys of d elements, `causal` where a query sees no later key. Of a product, where the file says so, the rows, columns and depth of
-    a workgroup's `tile` and step, and by how many workgroups K is `split`."""
+    sk keys of d elements, `causal` where a query sees no later key, its gradients where it is `backward`. Of a product, where the file
+    says so, the rows, columns and depth of a workgroup's `tile` and step, and by how many workgroups K is `split`."""
 
     kind: str
     sizes: Mapping[str, int]
     causal: bool = False
     tile: tuple[int, int, int] | None = None
     split: int = 1
+    backward: bool = False
 
     @property
     def flops(self) -> float:
-        """Two of each product and sum; of attention both products, for the keys that each query sees."""
+        """Two of each product and sum; of attention both products, and of its gradients five, for the keys that each query sees."""
         sizes = self.sizes
         if self.kind == "product":
             return 2.0 * sizes["b"] * sizes["m"] * sizes["n"] * sizes["k"]
-        return 4.0 * sizes["b"] * sizes["hq"] * sizes["d"] * seen_keys(sizes["sq"], sizes["sk"], self.causal)
+        return self.flops_of_pair * sizes["b"] * sizes["hq"] * seen_keys(sizes["sq"], sizes["sk"], self.causal)
+
+    @property
+    def flops_of_pair(self) -> float:
+        """Of a query and a key that it sees, in attention."""
+        return (10.0 if self.backward else 4.0) * self.sizes["d"]
 
 
 def seen_keys(queries: int, keys: int, causal: bool) -> int:
@@ -247,16 +254,22 @@ class _Parser:
         needed, single = _PROBLEMS[kind]
         if not isinstance(entry, dict):
             raise self.fail(f"{kind!r} is an object such as {{{', '.join(f'{json.dumps(name)}: 128' for name in needed)}}}")
-        self.known(entry, (*needed, *single, *(("causal",) if kind == "attention" else ("tile", "split"))), repr(kind))
+        self.known(entry, (*needed, *single, *(_FLAGS if kind == "attention" else ("tile", "split"))), repr(kind))
         missing = [name for name in needed if name not in entry]
         if missing:
             raise self.fail(f"{kind!r} lacks {', '.join(missing)}")
         sizes = {name: self.number(entry.get(name, 1), f"{name!r} of {kind!r}", 1, _MAX_BYTES) for name in (*needed, *single)}
-        causal = entry.get("causal", False)
-        if not isinstance(causal, bool):
-            raise self.fail(f"'causal' is true or false, not {quoted(causal)}")
+        causal, backward = (self.flag(entry, name) for name in _FLAGS)
+        if sizes.get("hq", 1) % sizes.get("hkv", 1):
+            raise self.fail(f"'hq' of 'attention' is a multiple of its 'hkv', {sizes['hkv']}, not {sizes['hq']}")
         split = self.number(entry.get("split", 1), f"'split' of {kind!r}", 1, _MAX_BYTES)
-        return SolvedProblem(kind, sizes, causal, self.tile(entry["tile"]) if "tile" in entry else None, split)
+        return SolvedProblem(kind, sizes, causal, self.tile(entry["tile"]) if "tile" in entry else None, split, backward)
+
+    def flag(self, entry: Mapping[str, Any], name: str) -> bool:
+        found = entry.get(name, False)
+        if not isinstance(found, bool):
+            raise self.fail(f"{name!r} is true or false, not {quoted(found)}")
+        return found
 
     def tile(self, value: Any) -> tuple[int, int, int]:
         found = _TILE.fullmatch(value) if isinstance(value, str) else None

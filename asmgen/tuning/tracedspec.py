@@ -56,7 +56,8 @@ def _steps(problem: SolvedProblem, trace: Trace, order: LoadOrder | None, launch
     flops = sum(costs[position].flops for wave in waves for position in wave.positions) / len({wave.workgroup for wave in waves})
     heads = problem.sizes["b"] * problem.sizes["hkv"]
     slabs = list(zip(*order.slabs, strict=True)) if order is not None else []
-    return causal_steps(problem.sizes, launched.workgroups, flops, next((one for one in slabs if len(set(one)) == heads), ()))
+    shared = next((one for one in slabs if len(set(one)) == heads), ())
+    return causal_steps(problem.sizes, problem.flops_of_pair, problem.backward, launched.workgroups, flops, shared)
 
 
 def _tiled(problem: SolvedProblem, trace: Trace, arguments: Sequence[TracedArgument], arch: str, workgroups: int) -> LoadOrder | None:

@@ -188,6 +188,8 @@ def refused(folder: Path, **changes: Any) -> str:
     ({"product": {"m": 4, "n": 4, "k": 0}}, "'k' of 'product' is a whole number"), ({"attention": {"m": 4}}, "'attention' has no 'm'"),
     ({"product": {"m": 4, "n": 4, "k": 4, "tile": "256x256"}}, "ROWSxCOLUMNSxDEPTH"),
     ({"attention": {"b": 1, "hq": 1, "hkv": 1, "sq": 1, "sk": 1, "d": 1, "causal": 1}}, "'causal' is true or false"),
+    ({"attention": {"b": 1, "hq": 1, "hkv": 1, "sq": 1, "sk": 1, "d": 1, "backward": 1}}, "'backward' is true or false"),
+    ({"attention": {"b": 1, "hq": 8, "hkv": 3, "sq": 1, "sk": 1, "d": 1}}, "a multiple of its 'hkv', 3, not 8"),
     ({"product": {"m": 4, "n": 4, "k": 4}, "attention": {}}, "not both"),
 ])
 def test_refusals_name_the_file_and_the_fault(folder: Path, changes: dict[str, Any], words: str) -> None:
@@ -309,6 +311,8 @@ def test_operations_of_the_problem_that_a_launch_solves(tmp_path: Path) -> None:
             found = parse_spec({**plain, "attention": {**sizes, "causal": causal}}, tmp_path).problem
             pairs = sum(not causal or key <= query + sk - sq for query in range(sq) for key in range(sk))
             assert found is not None and found.flops == 4 * 2 * 4 * 16 * pairs
+            found = parse_spec({**plain, "attention": {**sizes, "causal": causal, "backward": True}}, tmp_path).problem
+            assert found is not None and found.flops == 10 * 2 * 4 * 16 * pairs and found.causal == causal
 
 
 def test_python_arguments_by_position_and_by_name(image: bytes) -> None:
