@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import asmgen as ag
@@ -37,8 +38,9 @@ class WorkgroupPart:
     draws: Draws | None
 
 
-def place(k: ag.TileBuilder) -> WorkgroupPart:
-    """The part of the workgroup with number x. Call it after `begin` and `locate`. Changes SCC."""
+def place(k: ag.TileBuilder, load_queries: Callable[[ag.Matrix, ag.Reg], None]) -> WorkgroupPart:
+    """The part of the workgroup with number x. `load_queries` takes the rows of its head of Q and its first query, as soon as they are
+    known: all else is computed while Q is on its way. Changes SCC."""
     plan, queries = k.registers, k.variant.tile[0]
     row0, first, steps, plain = (plan.sgprs(1, name) for name in ("row0", "first_key", "key_steps", "plain_steps"))
     with k.operation("place"), k.scratch("head", 3, "s") as head, k.scratch("tiles", file="s") as tiles:
@@ -53,7 +55,9 @@ def place(k: ag.TileBuilder) -> WorkgroupPart:
             begin_sequence(k, found.batch, "sq", ("q", "o"), lse_rows)
             begin_sequence(k, found.batch, "sk", ("k", "v"))
             end_beyond(k, row0, "sq")
-        q, kk, v, o = (_rows(k, name, found) for name in "qkvo")
+        q = _rows(k, "q", found)
+        load_queries(q, row0)
+        kk, v, o = (_rows(k, name, found) for name in "kvo")
         lse = None if lse_head is None else ag.Matrix("lse", "f32", lse_head, k.argument("sq"), 1, 1)
         sink = head_sink(k, found.head) if k.p.sink else None
         draws = new_draws(k) if k.p.dropout else None

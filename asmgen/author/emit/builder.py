@@ -85,6 +85,7 @@ class Builder(LoopSources):
         self.copy: Copy | None = None
         self.pipelines: list[PipelineText] = []
         self.tiles: dict[str, object] = {}  # register and shared tiles by name
+        self.to_spread: list[Instruction] = []  # loads that stand among the code up to the next pipeline (asmgen.author.loop.spreading)
         self.steps: list[Any] = []  # the table of each pipeline's step (asmgen.author.loop.steptable)
         self.paths: list[Any] = []  # the copies of each pipeline's step and the ways through them (asmgen.author.loop.pathgraph)
         self.counted: dict[tuple[int, str], Reg] = {}  # SGPRs of iteration numbers, by iteration ahead and condition
@@ -153,6 +154,11 @@ class Builder(LoopSources):
         """Items from number `start` on are about to be moved or removed."""
         if self._lookahead is not None:
             self._lookahead.forget(start)
+
+    def rearranged(self, begin: int, items: Sequence[tuple[Item, Tag]]) -> None:
+        """These stand in the place of all items from number `begin` on: the same ones in another order."""
+        self._moved(begin)
+        self.items[begin:], self._tags[begin:] = [item for item, _ in items], [tag for _, tag in items]
 
     def _owners(self) -> Callable[[Reg], str]:
         """A function from a register to the names under which the plan holds it now."""

@@ -25,6 +25,7 @@ from asmgen.author.loop.loopregisters import loop_registers
 from asmgen.author.loop.overlap import Then
 from asmgen.author.loop.pathcheck import check_paths
 from asmgen.author.loop.pathgraph import PathGraph, Way
+from asmgen.author.loop.spreading import spread_loads
 from asmgen.author.loop.stepcopies import Copies
 from asmgen.author.loop.stepunits import Shape, Step, StepUnits
 from asmgen.author.schedule.schedules import ProducerConsumer, Schedule, is_matrix
@@ -76,6 +77,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
         k.registers.end_spare()  # the step makes addresses of its own
     with loop_registers(k, count, plain, ends_plain) as own:
         units = StepUnits(k, step, schedule)
+        spread_loads(k)
         _check_shape(k, units.shape, plain, early_exit, roles or epilogue is not None)
         _refuse_changes(units, given)
         if schedule.stagger:

@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 
 def load(k: TileBuilder, tile: Tile | Vector, source: Slice | Rows, rows: WaveIndex | None = None, columns: WaveIndex | None = None,
          column: Reg | int = 0, limit: Reg | int | None = None, nontemporal: bool = False, at: StepIndex | None = None,
-         order: Callable[[int], int] | None = None) -> None:
+         order: Callable[[int], int] | None = None, spread: bool = False) -> None:
     """Memory to registers: the tile's rows from the source's first on (those of the wave, where `rows` is given), its columns from
-    `column` on. `order` says which row of the source each one is, and is a permutation of the bits of its number.
+    `column` on. `order` says which row of the source each one is, and is a permutation of the bits of its number. Loads that are `spread`,
+    before a pipeline, stand among the code up to it, so that the wave need not stand still until their data return.
 
     The offsets stand in registers that are computed once, before a loop; one a row that a lane holds. `limit` (a number or an SGPR)
     counts the matrix's columns from `column` on that exist (signed); others become 0, and nothing of them is read. Raises TileError where
@@ -71,9 +72,11 @@ def load(k: TileBuilder, tile: Tile | Vector, source: Slice | Rows, rows: WaveIn
 
         def move(op: str, registers: Reg, piece: TilePiece, more: int = 0, instead: Reg | None = None) -> None:
             base, offset = address(piece)
-            k.emit(op, registers, instead or base, descriptor, advance, offen=True, offset=offset + more, nt=nontemporal)
+            made = k.emit(op, registers, instead or base, descriptor, advance, offen=True, offset=offset + more, nt=nontemporal)
+            if spread and instead is None and k.copy is None:
+                k.to_spread.append(made)
 
-        if k.copy is None:  # later loads of this shape can make their own
+        if k.copy is None and not spread:  # later loads of this shape can make their own
             stack.callback(k.registers.spare, *first.values())
         if limit is None:
             for piece in pieces:
