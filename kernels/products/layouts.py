@@ -14,6 +14,7 @@ from asmgen.kernels.products.contract import DEALT, ELEMENTS, Further
 from asmgen.kernels.products.sides import side
 
 _LINE = 128  # bits of A and B in one load
+_WIDE_LINE = 2048  # bits of a line of memory whose lanes begin in several instructions' lines of LDS
 _SHAPES = {"a": ("m", "k"), "b": ("n", "k"), "c": ("m", "n"), "d": ("m", "n")}
 LAYOUTS = ("row", "column")
 BY_ROWS: dict[str, Any] = {"a_layout": "row", "b_layout": "row"}
@@ -60,10 +61,12 @@ def lines_shown(build: ag.Values, name: str) -> int:
 
 def most_apart(build: ag.Values, name: str) -> int:
     """The largest stride of the matrix that the kernel's code calls `name`: its lines under a descriptor span 32 bits of bytes. Where LDS
-    gets lines as memory has them, the descriptor begins earlier by what an immediate moves both addresses at most."""
-    beside, bits = ag.BUFFER_IMMEDIATES[1] if by_columns(build, side(build, name)) else 0, 16 if "dtype" in build else 8
+    gets lines of 256 bytes as memory has them, the descriptor begins earlier by what an immediate moves both addresses at most."""
+    bits = 16 if "dtype" in build else 8
     line = 1 if build["schedule"] == ELEMENTS else _LINE // bits
-    return ag.most_stride(lines_shown(build, name), bits, beside) // line * line
+    half = int(str(build["tile"]).split("x")[name == "b"]) // 2
+    wide = by_columns(build, side(build, name)) and half * bits >= _WIDE_LINE
+    return ag.most_stride(lines_shown(build, name), bits, ag.BUFFER_IMMEDIATES[1] if wide else 0) // line * line
 
 
 def _reaches(name: str) -> ag.Rule:
