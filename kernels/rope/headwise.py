@@ -44,6 +44,8 @@ def _rotate_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor, an
     """The workgroup's heads of a tensor: load, normalise, turn, store. Of the last tensor a head beyond the last one is asked for, which
     does not exist; of others not, as it would arrive in registers that the next tensor takes."""
     k, shape, name, dtype = walk.k, walk.shape, x.name.upper(), walk.k.p.dtype
+    end = k.fresh(f"{x.name}_end")
+    walk.skip_if_none(end)
     # register plan
     norm = HeadNorm(k, shape, name.removeprefix("X")) if k.p.norm != "none" else None
     raw, rest = parts_of_heads(k, shape, name, dtype), rest_of_heads(k, shape, f"{name}_rest", dtype)
@@ -52,8 +54,6 @@ def _rotate_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor, an
     wide_rest = rest_of_heads(k, shape, f"{name}_wide_rest", "f32") if norm is not None else []
     narrow_rest = wide_rest if dtype == "f32" or norm is None else rest_of_heads(k, shape, f"{name}_narrow_rest", dtype)
 
-    end = k.fresh(f"{x.name}_end")
-    walk.skip_if_none(end)
     x.load(raw, rest)
     k.s_waitcnt(vmcnt=0)  # so that waits in the loop count the stores that come after its loads
     k.label(f"heads_{x.name}")
