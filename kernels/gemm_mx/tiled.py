@@ -84,7 +84,8 @@ def tiled(k: ag.TileBuilder) -> None:
             k.registers.release(*plane.follows)
         return operand
 
-    made = shared_quantised(k, M.b, rows_of(k, depth, "a", k.p.a_dtype, row0)[0], cells, wm) if raw else None
+    beside = sum(tile.registers.count for tile in (*A, *B))
+    made = shared_quantised(k, M.b, rows_of(k, depth, "a", k.p.a_dtype, row0)[0], cells, wm, beside) if raw else None
     a = prepared(As, rows_of(k, depth, "a", of_a, row0)) if made is None else ()
     b = prepared(Bs, rows_of(k, depth, "b", of_b, column0))
     k.registers.release(*depth.widths.values())
@@ -135,8 +136,8 @@ def tiled(k: ag.TileBuilder) -> None:
                 for cell in range(cells if stages > 2 else 1):
                     fill(As, a, t + ahead, cell)
             else:
-                made.load(t + made.ahead)
                 made.make(t + 1)
+                made.load(t + 1 + made.steps)
             for cell in range(cells):
                 fill(Bs, b, t + ahead, cell)
         with k.stage(), matrix:
