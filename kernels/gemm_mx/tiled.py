@@ -136,8 +136,11 @@ def tiled(k: ag.TileBuilder) -> None:
                 for cell in range(cells if stages > 2 else 1):
                     fill(As, a, t + ahead, cell)
             else:
+                if made.steps > 1:
+                    made.load(t + made.steps)
                 made.make(t + 1)
-                made.load(t + 1 + made.steps)
+                if made.steps == 1:  # its registers are free only now
+                    made.load(t + 2)
             for cell in range(cells):
                 fill(Bs, b, t + ahead, cell)
         with k.stage(), matrix:
