@@ -25,6 +25,6 @@ def plan_of(build: ag.Values, shape: RowShape) -> RowPlan:
         if build["save"] == MASK:
             held += size * run_vgprs("i8")
         held += draws_vgprs(shape, plan) if build["dropout"] else 0
-        return held + passing_vgprs(plan, build["residual"], build["dropout"])
+        return held + passing_vgprs(shape, dtype, plan, build["residual"], build["dropout"], 2 if build["bias"] else 1)
 
     return first_that_fits(shape, plans(shape, draws=build["dropout"], in_place=by_element or build["dtype"] == "f32"), need)

@@ -30,9 +30,11 @@ def rowwise(k: ag.TileBuilder) -> None:
     walk = RowWalk(k, shape)
     tensors = {name: RowTensor(walk, name, p.dtype, single) for name in tensors_of(k.parameters) if name not in ("d", "mask")}
     R = row_tile(k, "R", "f32", shape)
-    weights = [Weights(walk, name, p.dtype, R, plan.keeps_weights) for name in ("w", "b") if name == "w" or p.bias]
+    columns = [name for name in ("w", "b") if name == "w" or p.bias]
+    weights = [Weights(walk, name, p.dtype, R, plan.keeps_weights, late=not p.dropout) for name in columns]
     X = tensors["x"].raw("X") if plan.ahead else R
     residual = AddedRows(tensors["residual"], "RESIDUAL", plan.second_ahead) if p.residual else None
+    tensors["x"].load(X)
     sum_of_both = row_tile(k, "RAW_R", p.dtype, shape) if p.residual and p.dtype != "f32" else R
     mean, rstd = (ag.row_vector(k, "mean", R) if p.kind == "layer" else None), ag.row_vector(k, "rstd", R)
     sums = RowSums(walk)
@@ -48,8 +50,8 @@ def rowwise(k: ag.TileBuilder) -> None:
             if name in tensors:
                 tensors[name].go_on()
 
-    def ask(x: bool) -> None:
-        if x:
+    def ask() -> None:
+        if plan.ahead:
             tensors["x"].load(X)
         if residual is not None:
             residual.ask()
@@ -60,7 +62,10 @@ def rowwise(k: ag.TileBuilder) -> None:
         for tensor in (*(tensors[name] for name in tensors if name not in INPUTS), *([mask.tensor] if mask is not None else [])):
             tensor.go_on()
 
-    ask(True)
+    if residual is not None:
+        residual.ask()
+    for one in weights if not p.dropout else ():
+        one.arrive()
     walk.begin("rows")
     tensors["x"].widen(R, X)
     if dropout is not None:
@@ -71,10 +76,10 @@ def rowwise(k: ag.TileBuilder) -> None:
         _store(k, tensors["r"], R, sum_of_both)
     if mean is not None:
         _take_mean(k, R, walk, sums, mean, beside=advance)
-        ask(plan.ahead)
+        ask()
     _find_rstd(k, R, sums, rstd, beside=leave)
     if mean is None:
-        ask(plan.ahead)
+        ask()
     for name, figures in saved.items():
         figures.store(rstd if mean is None or name == "rstd" else mean)
     ag.mul(k, R, R, rstd)

@@ -30,5 +30,5 @@ def _need(build: ag.Values, shape: RowShape, plan: RowPlan, sums: int) -> int:
     Draws are made in the registers of h."""
     dtype, size = build["dtype"], shape.fragments
     held = (2 + sums) * size * PER_LANE + (2 * size * run_vgprs(dtype) if plan.ahead else 0)
-    held += passing_vgprs(plan, build["residual"], build["dropout"])
+    held += passing_vgprs(shape, dtype, plan, build["residual"], build["dropout"], 1)
     return held + weight_vgprs(shape, dtype, plan) + (second_vgprs(shape, dtype, False, plan) if build["residual"] else 0)

@@ -30,7 +30,7 @@ def gradients(k: ag.TileBuilder) -> None:
     tensors = {name: RowTensor(walk, name, p.dtype) for name in inputs_of(k.parameters)}
     written = {name: RowTensor(walk, name, p.dtype, one_before=True) for name in outputs_of(k.parameters)}
     H, G = row_tile(k, "H", "f32", shape), row_tile(k, "G", "f32", shape)
-    weight, sums = Weights(walk, "w", p.dtype, H, plan.keeps_weights), RowSums(walk)
+    weight, sums = Weights(walk, "w", p.dtype, H, plan.keeps_weights, late=not p.dropout), RowSums(walk)
     raw = {name: tensors[name].raw(name.upper()) if plan.ahead else tile for name, tile in (("x", H), ("dy", G))}
     added = AddedRows(tensors["dr"], "DR", plan.second_ahead) if p.residual else None
     parts = {} if sums_are_apart(k.parameters) else {name: row_tile(k, f"{name}_sums", "f32", shape) for name in sums_of(k.parameters)}
@@ -51,6 +51,8 @@ def gradients(k: ag.TileBuilder) -> None:
     for tile in parts.values():
         ag.fill_with(k, tile, 0)
     ask(False)
+    if not p.dropout:
+        weight.arrive()
     walk.begin("rows")
     tensors["x"].widen(H, raw["x"])
     tensors["dy"].widen(G, raw["dy"])

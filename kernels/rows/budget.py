@@ -89,6 +89,8 @@ def draws_vgprs(shape: RowShape, plan: RowPlan) -> int:
     return plan.together * (5 + (shape.wave_rows > 1))
 
 
-def passing_vgprs(plan: RowPlan, adds: bool, draws: bool) -> int:
-    """Registers of what is on its way, one after the other: a run in float32 that is added, and Philox calls."""
-    return max(PER_LANE if adds else 0, PHILOX_STATE * plan.together if draws else 0)
+def passing_vgprs(shape: RowShape, dtype: str, plan: RowPlan, adds: bool, draws: bool, weights: int) -> int:
+    """Registers of what is on its way, one after the other: before the loop so many weights as memory has them, unless there are draws,
+    whose registers must lie side by side; then a run in float32 that is added, and Philox calls."""
+    late = weights * shape.fragments * run_vgprs(dtype) if plan.keeps_weights and dtype != "f32" and not draws else 0
+    return max(late, PER_LANE if adds else 0, PHILOX_STATE * plan.together if draws else 0)

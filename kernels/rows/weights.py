@@ -11,9 +11,11 @@ from asmgen.kernels.rows.rowtensors import RowWalk, lane_bytes, load_run, parts_
 
 class Weights:
     """The numbers at pointer argument `name`, one for each column of tiles like that one, in float32 where they are used. `kept`: for all
-    rows; by default where a lane has few runs of columns."""
+    rows; by default where a lane has few runs of columns. `late`: `arrive` comes between their loads and the rows, so that others load
+    beside."""
 
-    def __init__(self, walk: RowWalk, name: str, dtype: str, like: ag.Tile, kept: bool | None = None) -> None:
+    def __init__(self, walk: RowWalk, name: str, dtype: str, like: ag.Tile, kept: bool | None = None,
+                 late: bool = False) -> None:
         k, shape = walk.k, walk.shape
         self.k, self.walk, self.dtype, self.size = k, walk, dtype, ag.element_bits(dtype) // 8
         self.line = k.line(name, dtype, shape.columns)
@@ -25,12 +27,17 @@ class Weights:
             lane_bytes(walk, self.size)
             self.raw = [ag.column_vector(k, f"{name}_raw{number}", one, dtype=dtype) for number in range(2)]
         else:
-            raw = self.ready if dtype == "f32" else ag.column_vector(k, f"{name}_raw", one, dtype=dtype)
-            ag.load(k, raw, self.line, columns=walk.along)
+            self.raw = [self.ready if dtype == "f32" else ag.column_vector(k, f"{name}_raw", one, dtype=dtype)]
+            ag.load(k, self.raw[0], self.line, columns=walk.along)
             k.registers.release(self.line.resource(k))
-            if raw is not self.ready:
-                self._widen(raw)
-                k.registers.release(f"{name}_raw")
+            if not late:
+                self.arrive()
+
+    def arrive(self) -> None:
+        """Wait for what all rows keep, in float32."""
+        if self.kept and self.raw[0] is not self.ready:
+            self._widen(self.raw[0])
+            self.k.registers.release(self.raw[0].name)
 
     def ask(self, number: int) -> None:
         """Load run `number` of a row."""
