@@ -42,11 +42,11 @@ class ReprofileRow:
         extra = " ".join(f"{key}={value}" for key, value in self.variant.further if key in ("d", "scales"))
         problem = " ".join(f"{key}={value}" for key, value in self.problem.items())
         in_loop = f"{loop.cycles:8.0f}{loop.matrix_busy:8.1%}  {loop.bounds.binding:12}" if loop is not None else f"{'no loop':>30}"
-        return (f"{self.variant.family:18}{self.gpu:8}{name:30}{extra:13}{problem:46}{whole.seconds * 1e6:9.1f}{whole.tflops:8.0f}"
+        return (f"{self.variant.family:19}{self.gpu:8}{name:30}{extra:13}{problem:46}{whole.seconds * 1e6:9.1f}{whole.tflops:8.0f}"
                 f"{self.report.profile.matrix_busy:8.1%}{in_loop}{whole.limit}")
 
 
-HEADING = (f"{'kernel':18}{'GPU':8}{'variant':43}{'problem':46}{'us':>9}{'TFLOPS':>8}{'busy':>8}{'loop clk':>8}{'in loop':>8}  "
+HEADING = (f"{'kernel':19}{'GPU':8}{'variant':43}{'problem':46}{'us':>9}{'TFLOPS':>8}{'busy':>8}{'loop clk':>8}{'in loop':>8}  "
            f"{'binds':12}limit (all predicted)")
 
 
