@@ -13,7 +13,7 @@ import asmgen as ag
 from asmgen.kernels.attention_backward.dropping import begin, choose, draw, drop, dropping
 from asmgen.kernels.attention_backward.family import BACKWARD
 from asmgen.kernels.attention_backward.gradients import store_of_keys
-from asmgen.kernels.attention_backward.ldsrows import QuerySums, RowsBothWays, stacked
+from asmgen.kernels.attention_backward.ldsrows import QuerySums, RowsBothWays, stacked, tile_of
 from asmgen.kernels.attention_backward.masks import hide, seen_by
 from asmgen.kernels.attention_backward.work import QueryHead, Ring, columns, each_head, forget_loads, key_factors, place
 
@@ -42,7 +42,8 @@ def cdna3(k: ag.TileBuilder) -> None:
     stages = 2 if queries * (4 * d + keys) <= 13107 else 1  # LDS has room for twice as many elements of 2 bytes, a fifth of it pads
     q, do = (RowsBothWays(k, name, queries, fa, by_rows) for name in ("Q", "dO"))
     free = "a" if k.p.dropout else "v"  # the file with room for operands
-    rows, deep = Ring(k, 12 if k.p.dq_type == "f32" else 6, M.a, free), Ring(k, 6, fa, free, "deep_ring")
+    few = k.p.dq_type != "f32" and d == 128  # VGPRs, of which rounded sums of dQ take some
+    rows, deep = Ring(k, 6 if few else 8, M.a, free), Ring(k, 3 if few else 6, fa, free, "deep_ring")
     ordered = k.p.dq == "ordered"  # then dQ has a kernel of its own
     ag.load(k, V, at.rows(k, "v"), rows=k.wave)
     of_keys = at.rows(k, "k")
@@ -50,12 +51,11 @@ def cdna3(k: ag.TileBuilder) -> None:
     sums = None if ordered else QuerySums(k, narrow, dS, of_keys, q, stages)
     forget_loads(k)
     dK, dV = (k.tile(name, d, own, M.d, file=file, note=f"{name}^T") for name, file in (("dK", "a"), ("dV", "v")))
-    begins = k.tile("begins", 2 * queries, edge, M.d, note="-LSE / softmax_scale, then -delta")
-    statistics = ag.Vector("begins", "row", 2 * queries, M.d, begins.registers)
-    low, change = (begins.part(first, 0, queries, edge) for first in (0, queries))
+    early = 3 if queries == 16 else 2  # steps; a wait for what was fetched later would wait for the atomics before it
+    begins = k.tile("begins", 2 * queries, edge, M.d, stages=early - 1, note="-LSE / softmax_scale, then -delta")
     c = key_factors(k, at, S)
     seen = seen_by(k, S)
-    dropout = dropping(k, at, S, change)
+    dropout = dropping(k, at, S, begins.part(queries, 0, queries, edge) if k.p.dropout else None)
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
 
@@ -85,10 +85,7 @@ def cdna3(k: ag.TileBuilder) -> None:
             n = t + 1
             rows.begin()
             deep.begin()
-            with memory:
-                q.advance(k, n, head.q)
-                do.advance(k, n, head.do)
-            scores(S, q, n, K, low)
+            scores(S, q, n, K, tile_of(begins, n).part(0, 0, queries, edge))
             with vector:
                 draw(k, dropout, n)
                 for one, factor in zip(columns(S), c, strict=True):
@@ -98,11 +95,14 @@ def cdna3(k: ag.TileBuilder) -> None:
                 for one, half in zip(columns(S), columns(P), strict=True):
                     ag.convert(k, half, one, rounding, nan=False)
                 drop(k, dropout, P, n)
-            scores(dP, do, n, V, change)
+            scores(dP, do, n, V, tile_of(begins, n).part(queries, 0, queries, edge))
             with vector:
                 choose(k, dropout, dP, n)
             with memory:
-                ag.load(k, statistics, head.statistics.k(t + 2))
+                found = tile_of(begins, t + early)
+                ag.load(k, ag.Vector("begins", "row", 2 * queries, M.d, found.registers, found.index), head.statistics.k(t + early))
+                q.advance(k, n, head.q)
+                do.advance(k, n, head.do)
             with vector:
                 hide(k, dP, seen, n)
                 for one, other, half in zip(columns(dP), columns(S), columns(dS), strict=True):

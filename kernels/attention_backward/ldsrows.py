@@ -74,12 +74,12 @@ class RowsBothWays:
         """LDS gets the rows of the next step, which were fetched, and later ones are fetched."""
         n = t + 1
         later = n + self._early
-        ag.write(k, self._cells[n].part(k.wave), _at(self._whole, n))
-        ag.load(k, _at(self._whole, later), source.step(later), rows=k.wave)
+        ag.write(k, self._cells[n].part(k.wave), tile_of(self._whole, n))
+        ag.load(k, tile_of(self._whole, later), source.step(later), rows=k.wave)
         if self._both:
-            ag.change_layout(k, _at(self._blocks, n), self.by_columns.fragment, self.by_columns, at=n)
+            ag.change_layout(k, tile_of(self._blocks, n), self.by_columns.fragment, self.by_columns, at=n)
             ag.write(k, self.transposed[n].part(k.wave), ag.transposed(self.by_columns))
-            ag.load(k, _at(self._blocks, later), source.step(later), columns=k.wave)
+            ag.load(k, tile_of(self._blocks, later), source.step(later), columns=k.wave)
 
     def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
         """All rows, the tile's columns from `first` on."""
@@ -90,7 +90,7 @@ class RowsBothWays:
         ag.read(k, out, self.transposed[t].part(columns, rows))
 
 
-def _at(tile: ag.Tile | ag.TileGrid, t: ag.StepIndex) -> ag.Tile:
+def tile_of(tile: ag.Tile | ag.TileGrid, t: ag.StepIndex) -> ag.Tile:
     """The tile of a step, where tiles take turns."""
     return tile if isinstance(tile, ag.Tile) else tile[t]
 
