@@ -42,8 +42,15 @@ class Verified:
 def certificate(built: Built, proof: Proof) -> dict[str, Any]:
     """What stands in NAME.proof.json beside NAME.co."""
     workgroups = {kernel.resources.name: list(kernel.contract.workgroup) for kernel in built.kernel.launches}
-    return {"asmgen": __version__, "code_object": f"{built.kernel.name}.co", "sha256": hashlib.sha256(built.code_object).hexdigest(),
+    made = {"asmgen": __version__, "code_object": f"{built.kernel.name}.co", "sha256": hashlib.sha256(built.code_object).hexdigest(),
             "family": built.kernel.contract.name, "parameters": dict(built.kernel.parameters), "workgroups": workgroups, **proof.as_json()}
+    return made | {"own_sha256": _own_hash(made)}
+
+
+def _own_hash(document: Mapping[str, Any]) -> str:
+    """Of all that a certificate says but this."""
+    said = {name: value for name, value in document.items() if name != "own_sha256"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def certificate_text(built: Built, proof: Proof) -> bytes:
@@ -64,11 +71,16 @@ def verify_certificate(path: Path) -> Verified:
         raise AsmgenError(error.sentence) from None
     if hashlib.sha256(data).hexdigest() != document["sha256"]:
         return Verified(str(path), (f"{code.name} is not the code object that it was made for: its SHA-256 is another one",), ())
+    changed = document.get("own_sha256") != _own_hash(document)
+    wrong = ["it was changed after it was made: its own SHA-256 is another one"] if changed else []
     blocks = document["workgroups"]
-    kernels = code_of(data, list(blocks))
+    kernels = code_of(data, list(blocks)) if blocks else []
+    absent = sorted(blocks.keys() - {program.name for program, _ in kernels})
+    if absent or not kernels:
+        return Verified(str(path), (*wrong, f"{code.name} has no kernel {shown(absent[0])}" if absent else "it names no kernel"), ())
     again = text_claims(kernels, [_block(path, blocks.get(program.name)) for program, _ in kernels])
     said = {row.get("claim"): row.get("status") for row in document["claims"] if isinstance(row, Mapping)}
-    wrong = [f"it says {claim.claim} {said.get(claim.claim)}, which is {claim.status}" for claim in again
+    wrong += [f"it says {claim.claim} {said.get(claim.claim)}, which is {claim.status}" for claim in again
              if said.get(claim.claim) != claim.status]
     return Verified(str(path), tuple(wrong), tuple(again))
 
