@@ -47,8 +47,7 @@ def pinned(k: ag.TileBuilder) -> None:
     ag.load(k, V, at.rows(k, "v"), rows=k.wave)
     loaded = k.tile("loaded_K", own, d, M.b)
     ag.load(k, loaded, at.rows(k, "k"), rows=k.wave)
-    ag.write(k, Ks[()].part(k.wave), loaded)
-    k.s_barrier()
+    ag.write(k, Ks[()].part(k.wave), loaded)  # others read it for dQ, after the loop's first barrier
     forget_loads(k, "loaded_K")
     dV = sums_of_values(k, own, M)
     S, dP = (k.tile(name, queries, own, M.d) for name in ("S", "dP"))
