@@ -8,7 +8,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.epilogue.stores import ColumnRun, Corner, accumulator_coordinates, run_length, runs_of, span, unless_whole
+from asmgen.author.epilogue.stores import (
+    ColumnRun,
+    Corner,
+    accumulator_coordinates,
+    move_down,
+    run_length,
+    runs_of,
+    span,
+    unless_whole,
+)
 from asmgen.author.ops.conversions import widening
 from asmgen.author.tiles.globals import Rows
 from asmgen.isa.bufferformats import RAW_BUFFER
@@ -48,15 +57,13 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     by_row = [list(group) for _, group in groupby(runs_of(corners, run), key=lambda one: one.row)]
     together = min(_TOGETHER, run * max(map(len, by_row)))
     with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("columns_left") as left, \
-            k.scratch("row_offset", file="s") as jump, _pair(k, "alpha_pair", alpha) as alphas, \
-            _pair(k, "beta_pair", beta) as betas, k.scratch("c_values", together) as held:
+            _pair(k, "alpha_pair", alpha) as alphas, _pair(k, "beta_pair", beta) as betas, k.scratch("c_values", together) as held:
         k.v_mul_lo_u32(offset, lanes.row, stride)
         k.v_lshl_add_u32(offset, lanes.column, (matrix.bits // 8).bit_length() - 1, offset)
 
         def add_runs(load: Load) -> None:
             for group in by_row:
-                k.s_mul_i32(jump, stride, group[0].row)
-                k.v_add_u32(at, jump, offset)
+                move_down(k, at, offset, stride, group[0].row)
                 _add(k, group, held, load, (alphas, betas))
 
         with k.scratch("own_column", file="s") as own:  # of other waves columns may be cut

@@ -267,11 +267,19 @@ def row_offsets(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, stride: 
     last = None
     for run in runs:
         if run.row != last:
-            with k.scratch("row_offset", file="s") as jump:
-                k.s_mul_i32(jump, stride, run.row)
-                k.v_add_u32(at, jump, offset)
+            move_down(k, at, offset, stride, run.row)
             last = run.row
         yield run
+
+
+def move_down(k: TileBuilder, at: Reg, offset: Reg, stride: Reg, row: int) -> None:
+    """The vector offset of a lane's element `row` rows below that of `offset`."""
+    if row == 0:
+        k.v_mov_b32(at, offset)
+        return
+    with k.scratch("row_offset", file="s") as jump:
+        k.s_mul_i32(jump, stride, row)
+        k.v_add_u32(at, jump, offset)
 
 
 def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: Reg, dtype: str, stride: Reg, change: Change | None,
@@ -379,7 +387,7 @@ def _values(k: TileBuilder, runs: Sequence[ColumnRun], change: Change | None) ->
 
 
 def _cut(k: TileBuilder, address: _StoreAddress, runs: Sequence[ColumnRun]) -> None:
-    """Element by element, the lanes beyond the last column switched off."""
+    """Element by element, the lanes beyond the last column switched off. Changes VCC."""
     offset, column, descriptor, stride = address.offset, address.column, address.descriptor, address.stride
     columns, dtype = address.target.matrix.columns_register, address.target.matrix.dtype
     short = dtype != "f32"
@@ -392,17 +400,16 @@ def _cut(k: TileBuilder, address: _StoreAddress, runs: Sequence[ColumnRun]) -> N
                     for number in range(len(words) if run.registers[0].file == "a" else 0):
                         k.v_accvgpr_write_b32(run.registers[number], words[number])
     size = 2 if short else 4
-    at_row = sorted({run.row for run in runs})
-    with k.scratch("inside", 2, "s") as inside, k.scratch("limit", file="s") as limit, k.scratch("row_offsets", len(at_row)) as offsets:
-        at = {row: offsets[number] for number, row in enumerate(at_row)}
-        for row in at_row:
-            k.s_mul_i32(limit, stride, row)
-            k.v_add_u32(at[row], limit, offset)
-        for start in sorted({run.column for run in runs}):
+    further = sorted({run.row for run in runs} - {0})
+    with k.scratch("columns_left") as left, k.scratch("row_offsets", max(1, len(further))) as offsets:
+        at = {0: offset} | {row: offsets[number] for number, row in enumerate(further)}
+        for row in further:
+            move_down(k, at[row], offset, stride, row)
+        k.v_sub_u32(left, columns, column)
+        for start in sorted({run.column for run in runs}):  # lanes that have no column left stay switched off
             for number in range(len(runs[0].registers)):
-                k.s_sub_u32(limit, columns, start + number)
-                k.v_cmp_gt_i32(inside, limit, column)
-                k.s_mov_b64(exec_, inside)
+                k.v_cmp_lt_i32(vcc, start + number, left)
+                k.s_mov_b64(exec_, vcc)
                 for run in (run for run in runs if run.column == start):
                     held = run.registers[number // 2 if short else number]
                     op = "buffer_store_dword" if not short else "buffer_store_short_d16_hi" if number % 2 else "buffer_store_short"
