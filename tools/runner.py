@@ -151,10 +151,12 @@ def _digest(results: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
 
 def judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> tuple[float, float, float, bool]:
     """(largest |error|, relative to its row, relative to the tolerance, nothing else written). A NaN or an infinity that is not expected,
-    or is expected and not found, counts as infinite error; where the tolerance is infinite, an infinity counts as none."""
+    or is expected and not found, counts as infinite error; an infinity with the sign of an expected number counts as none where the
+    tolerance is infinite, as near the largest number of a type."""
     with np.errstate(invalid="ignore"):  # NaNs that signal, infinities
         found = after[output.select].astype(np.float64)
-        right = (found == output.expected) | np.isnan(found) & np.isnan(output.expected) | np.isinf(found) & np.isinf(output.tolerance)
+        right = (found == output.expected) | np.isnan(found) & np.isnan(output.expected)
+        right |= (found == np.copysign(np.inf, output.expected)) & np.isfinite(output.expected) & np.isinf(output.tolerance)
         error = np.where(right, 0.0, np.abs(found - output.expected))
     error = np.where(np.isnan(error), np.inf, error)
     sizes = np.abs(np.where(np.isfinite(output.expected), output.expected, 0.0))

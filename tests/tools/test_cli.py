@@ -166,8 +166,8 @@ def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "list", "--json", "--arch", "gfx942")
     rows = json.loads(out)
     by_name = {row["kernel"]: row for row in rows}
-    assert list(by_name) == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "activation", "attention-forward", "gemm-bf16",
-                             "gemm-fp8", "norm", "norm-backward", "quantize", "rope", "softmax"]
+    assert list(by_name) == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "activation", "attention-backward",
+                             "attention-forward", "gemm-bf16", "gemm-fp8", "norm", "norm-backward", "quantize", "rope", "softmax"]
     gemm = by_name["gemm-bf16"]
     assert gemm["workgroup"] == [256, 1, 1] and {variant["arch"] for variant in gemm["variants"]} == {"gfx950", "gfx942"}
     choices = {name: parameter.get("choices") for name, parameter in by_name["attention-forward"]["parameters"].items()}
