@@ -42,12 +42,16 @@ def add_parts(k: ag.TileBuilder) -> None:
             k.v_add_u32(to, of_wave, own)
             k.ds_write_b64(to, total.base(0, 0), offset=words.low, fills=words)
         k.s_barrier()
+        others = k.fresh("stored")
+        k.s_cmp_lg_u32(k.wave.register, 0)
+        k.s_cbranch_scc1(others)
         ag.fill_with(k, total, 0)
         for wave in range(_WAVES):
             held = loaded[wave % _TOGETHER]
             k.ds_read_b64(held, own, offset=words.low + wave * _COLUMNS * _F32, uses=words)
             k.v_pk_add_f32(total.base(0, 0), total.base(0, 0), held)
         _store(k, name, total, column)
+        k.label(others)
 
 
 def _count(k: ag.TileBuilder, count: ag.Reg) -> None:
@@ -90,16 +94,11 @@ def _add_rows(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[ag.
 
 
 def _store(k: ag.TileBuilder, name: str, total: ag.Tile, column: ag.Reg) -> None:
-    """By the first wave."""
     narrow = total
     if k.p.dtype != "f32":
         narrow = k.tile(f"{name}_narrow", 1, _COLUMNS, ag.with_dtype(total.fragment, k.p.dtype))
         ag.convert(k, narrow, total)
-    skip = k.fresh("stored")
     with k.scratch("left", file="s") as left:
         k.s_sub_u32(left, k.p.columns, column)
-        k.s_cmp_lg_u32(k.wave.register, 0)
-        k.s_cbranch_scc1(skip)
         matrix = ag.Matrix(name, k.p.dtype, k.argument(name), 1, k.p.columns, 0, multiple=k.p.columns)
         ag.store_tile(k, matrix.rows(0, 1), narrow, column=column, limit=left)
-    k.label(skip)
