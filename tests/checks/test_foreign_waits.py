@@ -82,6 +82,12 @@ def without(program: Program, gone: set[int]) -> Program:
     return program.with_items([item for item in program.items if id(item) not in gone])
 
 
+def as_nops(program: Program, gone: set[int]) -> Program:
+    row = opcode("s_nop")
+    return program.with_items([Instruction(row, resolve(row, (0,), {}, program.arch), (0,)) if id(item) in gone else item
+                               for item in program.items])
+
+
 def findings(program: Program, facts: KernelFacts) -> set[tuple[str, int, int, str]]:
     return keys(lint_program(program, facts=facts))
 
@@ -178,13 +184,14 @@ def idle_waits(program: Program) -> set[int]:
 
 @pytest.mark.parametrize(("name", "arch", "build"), list(of_each_schedule()), ids=lambda value: str(value).replace(" ", ""))
 def test_waits_that_lint_calls_idle_are(name: str, arch: str, build: dict[str, object]) -> None:
-    """All of them deleted at once, from the kernel with superfluous ones before every seventh instruction: a fifth of those at least."""
+    """All of them at once become nops, as some are wait states too, in the kernel with superfluous ones before every seventh instruction: a
+    fifth of those at least."""
     built = made(name, arch, tuple(build.items()))
     mutants = []
     for _, unpadded in kernels_of(built, arch):
         program = padded(unpadded, len(str(build)))
         idle = idle_waits(program)
         assert len(idle) > min(20, len(program) * 0.15 / 5)
-        mutants.append(without(program, idle))
+        mutants.append(as_nops(program, idle))
     runs = Runs(family(name), built)
     assert all(runs.passes(known, mutants) for known in runs.through(None))
