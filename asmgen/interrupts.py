@@ -61,6 +61,14 @@ def leave() -> NoReturn:
         os._exit(STATUS)
 
 
+def follows_interrupt(error: BaseException) -> bool:
+    """Whether it was raised while Ctrl-C unwound: a pool whose thread had not started yet cannot be closed, for one."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, Interrupted):
+        seen = seen.__cause__ or seen.__context__
+    return seen is not None
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, _again)
     signal.signal(signal.SIGALRM, _again)

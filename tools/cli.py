@@ -21,6 +21,7 @@ import click
 
 from asmgen import __version__
 from asmgen.garbage import collect_seldom
+from asmgen.interrupts import follows_interrupt, leave
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, shorten, shown
 from asmgen.tools import commands_examine, commands_kernel, commands_prove
@@ -71,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except MemoryError as error:
         _refuse(f"there is not enough memory{f': {shorten(str(error))}' if str(error) else ''}")
     except Exception as error:
+        if follows_interrupt(error):
+            leave()
         if os.environ.get("ASMGEN_TRACEBACK"):
             raise
         _refuse(f"{internal_error(error)}; with ASMGEN_TRACEBACK=1 asmgen shows the whole trace")

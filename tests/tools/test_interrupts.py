@@ -7,11 +7,13 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from asmgen.interrupts import Interrupted, follows_interrupt
 from asmgen.toolchain import assemble
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +43,18 @@ def group(leader: int) -> list[int]:
         except (ProcessLookupError, FileNotFoundError):  # it has ended meanwhile
             continue
     return found
+
+
+def test_an_error_on_the_way_out_follows_ctrl_c() -> None:
+    """Closing a pool whose thread had not started raises; that is no error of asmgen's."""
+    with pytest.raises(RuntimeError) as after:
+        try:
+            raise Interrupted
+        finally:
+            threading.Thread().join()
+    with pytest.raises(RuntimeError) as alone:
+        threading.Thread().join()
+    assert follows_interrupt(after.value) and not follows_interrupt(alone.value)
 
 
 @pytest.mark.parametrize("number", range(len(COMMANDS)))
