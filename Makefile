@@ -13,7 +13,7 @@ HIP_OLDEST := $(VENV)/hip/$(firstword $(HIP_VERSIONS))/.installed
 # Tests and benchmarks start many processes: each would compile all of asmgen again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-room quick test-hip bench clean install
+.PHONY: demo test test-room quick test-hip test-waits bench clean install
 
 demo: $(INSTALLED)
 	$(BIN)/asmgen build gemm-bf16 --arch gfx950 -o build
@@ -34,6 +34,10 @@ quick: install
 # The emulated HIP runtime under every version of hip-python; the first time it downloads 1 GB.
 test-hip: install $(HIP_VERSIONS:%=$(VENV)/hip/%/.installed)
 	ASMGEN_HIP_VERSIONS=all $(BIN)/python -m pytest tests/launch/test_hip_versions.py tests/launch/test_hip_device.py
+
+# Every wait of the library deleted, as a stranger's file; `make test` draws 20 a kernel.
+test-waits: install
+	ASMGEN_FOREIGN_WAITS=all $(BIN)/python -m pytest -n $(WORKERS) tests/checks/test_foreign_waits.py
 
 # The tests of one room: make test-room ROOM=checks
 test-room: $(INSTALLED)

@@ -4,6 +4,7 @@ race, as is proven; and none that lint calls idle."""
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
 from collections import Counter
@@ -37,8 +38,10 @@ from asmgen.tools.mutantruns import Runs
 from asmgen.tools.mutate import builds, on_emulator
 
 pytestmark = pytest.mark.slow
+ALL = os.environ.get("ASMGEN_FOREIGN_WAITS") == "all"
+"""Whether each wait of each build is tried (`make test-waits`); else 20 waits a kernel, drawn by its name, and one build of
+each schedule for idle ones."""
 MOST_WAITS = 20
-"""So many waits of a kernel are deleted here, drawn by its name; `asmgen.tools.mutate` takes them all."""
 _FOUND = {"W001", "W002", "W003", "W004", "W009", "W011"}
 
 
@@ -61,8 +64,9 @@ def of_each_schedule() -> Iterator[tuple[str, str, dict[str, object]]]:
     """One build for each schedule of a family: what its waits are for does not depend on the architecture."""
     seen = set()
     for name, arch, build in library():
-        if (name, build.get("schedule")) not in seen and not any(value is True for value in build.values()):
-            seen.add((name, build.get("schedule")))
+        schedule = name, arch if ALL else "", build.get("schedule"), build.get("tile") if ALL else ""
+        if schedule not in seen and not any(value is True for value in build.values()):
+            seen.add(schedule)
             yield name, arch, build
 
 
@@ -152,7 +156,7 @@ def test_every_deleted_wait_is_missed(name: str, arch: str, build: dict[str, obj
         with monkeypatch.context() as patched:
             find_places_once(patched, program, facts.block)
             waits = waits_of(program)
-            for wait in random.Random(program.name).sample(waits, min(MOST_WAITS, len(waits))):
+            for wait in random.Random(program.name).sample(waits, len(waits) if ALL else min(MOST_WAITS, len(waits))):
                 mutant = without(program, {id(wait)})
                 if not quick_findings(mutant, facts) - usual and not findings(mutant, facts) - usual \
                         and not emulates(Mutant("wait", "deleted", wait, mutant)) and prove_races(mutant, facts.block).status != PROVEN:

@@ -66,8 +66,8 @@ class Output:
 
     `expected` is the float64 reference, `tolerance` the largest legal |error| of each element, or of all; both have the shape of the
     elements that the kernel writes, `select` (slices, or arrays of indices) picks them out of the whole buffer, whose other elements must
-    stay as they were. An infinity that is expected and found has no error, and so has a NaN. Where the tolerance is infinite an infinity
-    is as good as a number.
+    stay as they were. An infinity that is expected and found has no error, and so has a NaN. Where a number is expected with an infinite
+    tolerance, the infinity of its sign has none either.
     """
 
     argument: str

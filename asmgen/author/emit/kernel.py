@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from asmgen.author.contract.variant import Variant
 
 _LOAD = {1: "s_load_dword", 2: "s_load_dwordx2", 4: "s_load_dwordx4", 8: "s_load_dwordx8", 16: "s_load_dwordx16"}
+_BRIEF = "brief_arguments"
 _KERNARG_POINTER = 2  # SGPRs
 
 
@@ -97,8 +98,6 @@ class Kernel:
 
     def _body(self) -> str:
         return kernel_header(self.resources) + program_text(self.program) + kernel_trailer(self.resources)
-
-_BRIEF = "brief_arguments"
 
 
 @dataclass(frozen=True)
