@@ -96,7 +96,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return object_digest(text.encode())
 
 
 def _code(text: str) -> str:

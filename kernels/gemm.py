@@ -19,7 +19,7 @@ import numpy as np
 
 from asmgen.isa.quote import quoted
 from asmgen.kernels.built import code_object
-from asmgen.kernels.matmul import linear, matmul
+from asmgen.kernels.matmul import ALIGNMENT, HALVES, OUTS, linear, matmul
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, plain_name
 from asmgen.kernels.tensors import located as _located
@@ -28,9 +28,6 @@ from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
 __all__ = ["TensorError", "bf16", "made_by_mx", "matmul", "mx"]
-
-_ALIGNMENT = 16  # bytes of an address that 16-byte loads take
-
 
 _SHAPES = {"a": "[M, K]", "b": "[N, K]", "out": "[M, N]"}
 
@@ -67,8 +64,6 @@ _CODES = {"float8_e4m3fn": "fp8", "float8_e5m2": "bf8", "float4_e2m1fn_x2": "fp4
 """Types of tensors whose elements say what they are; others are bytes of codes."""
 _CODE_BITS = {"fp4": 4, "fp6": 6, "bf6": 6, "fp8": 8, "bf8": 8}
 _SCALES = ("uint8", "float8_e8m0fnu")
-_RAW = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16"}
-"""Types of A that the kernel quantises."""
 _FEWEST_ROWS, _COMPUTE_UNITS = 16, 256
 """Rows of the smallest tile, and compute units of an MI355X (docs/facts/microarchitecture.md section 2.5)."""
 _FEW_ROWS = 64
@@ -109,8 +104,8 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any = None, a_dtype: str
     check_writable(out, "gemm.mx")
     for name in ("a", "b"):
         base = located[name][0]
-        if base is not None and base % _ALIGNMENT:
-            raise TensorError(f"{name} of gemm.mx must begin at a multiple of {_ALIGNMENT} bytes, and it begins at {base:#x}")
+        if base is not None and base % ALIGNMENT:
+            raise TensorError(f"{name} of gemm.mx must begin at a multiple of {ALIGNMENT} bytes, and it begins at {base:#x}")
     if any(isinstance(one, np.ndarray) and isinstance(out, np.ndarray) and np.shares_memory(one, out) for one in named.values()
            if one is not out):
         raise TensorError("out of gemm.mx shares elements with what the kernel reads; another out would do")
@@ -122,7 +117,7 @@ def made_by_mx(a: Any, b: Any) -> Any:
     """An `out` for `mx` of the kind of `a`: of bfloat16, or of the type of an `a` that is quantised."""
     if not (isinstance(a, np.ndarray) or hasattr(a, "new_empty")):
         raise TensorError(f"out of gemm.mx must be given where a is a {kind_of(a)}")
-    shape, raw = (*(a.shape[:-2] or b.shape[:-2]), *a.shape[-2:-1], *b.shape[-2:-1]), plain_name(str(a.dtype)) in _RAW
+    shape, raw = (*(a.shape[:-2] or b.shape[:-2]), *a.shape[-2:-1], *b.shape[-2:-1]), plain_name(str(a.dtype)) in HALVES
     if isinstance(a, np.ndarray):
         return np.empty(shape, a.dtype if raw else ml_dtypes.bfloat16)
     return a.new_empty(shape) if raw else a.new_empty(shape, dtype=import_module("torch").bfloat16)
@@ -140,13 +135,12 @@ def _mx_plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dt
         if strides[-1] != 1 and shape[-1] > 1:
             raise TensorError(f"{called} of gemm.mx must have its rows' elements side by side (stride 1), got the strides {list(strides)}")
     types = {name: _CODES.get(plain_name(known[name][2]), given or "fp4") for name, given in (("a", a_dtype), ("b", b_dtype))}
-    raw = _RAW.get(plain_name(known["a"][2]))
+    raw = HALVES.get(plain_name(known["a"][2]))
     if (raw is None) != ("a_scale" in known):
         raise TensorError("a_scale of gemm.mx must be None for an a of bfloat16 or float16, which the kernel quantises, and must be given "
                           f"for others; a is {plain_name(known['a'][2])}")
     types["a"] = raw or types["a"]
-    outs = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16", "float32": "f32"}
-    made = outs.get(plain_name(known["d"][2]))
+    made = OUTS.get(plain_name(known["d"][2]))
     if made is None:
         raise TensorError(f"out of gemm.mx must be bfloat16, float16 or float32, got {plain_name(known['d'][2])}")
     scales = [(name, known[axis][0][-2]) for name, axis in (("a_scale", "a"), ("b_scale", "b")) if name in known]

@@ -21,10 +21,10 @@ from asmgen.kernels.tuned import choose
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
-_ALIGNMENT = 16  # bytes of an address that 16-byte loads take
+ALIGNMENT = 16  # bytes of an address that 16-byte loads take
 _BLOCK = 128  # columns of K, and rows of B, that share a scale of scales=block
-_HALVES = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16"}
-_OUTS = {**_HALVES, "float32": "f32"}
+HALVES = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16"}
+OUTS = {**HALVES, "float32": "f32"}
 _EIGHTS = {"float8_e4m3fn": ("e4m3", "gfx950"), "float8_e5m2": ("e5m2", "gfx950"), "float8_e4m3fnuz": ("e4m3", "gfx942"),
            "float8_e5m2fnuz": ("e5m2", "gfx942")}
 
@@ -83,7 +83,7 @@ def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
         raise TensorError(f"device of {of.name} must be a device of asmgen.launch, got {kind_of(device)}; EmulatedDevice('gfx950') or "
                           "HipDevice() would work")
-    odd = any((places[name][0] or 0) % _ALIGNMENT for name in "ab")
+    odd = any((places[name][0] or 0) % ALIGNMENT for name in "ab")
     facts = tuple((name, found) for name, (_, found) in places.items())
     plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd)
     check_writable(out, of.name)
@@ -147,7 +147,7 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     for one, its in (*lying.items(), *(() if "c" in lying else [("c", lying["d"])])):
         given |= {f"{one}_layout": its.layout, f"ld{one}": its.stride, f"{one}_stride_batch": its.apart}
     if "bias" in known:
-        if math.prod(shapes["bias"]) != n or _OUTS.get(plain_name(known["bias"][2])) != build["out"]:
+        if math.prod(shapes["bias"]) != n or OUTS.get(plain_name(known["bias"][2])) != build["out"]:
             raise TensorError(f"bias of {of.name} must have N = {n} elements of the type of out, got {list(shapes['bias'])} of "
                               f"{plain_name(known['bias'][2])}")
         given["bias"] = "row"
@@ -192,13 +192,13 @@ def _batch(of: Called, one: tuple[int, ...], other: tuple[int, ...]) -> tuple[in
 def _types(of: Called, known: Mapping[str, Facts], arch: str) -> tuple[str, dict[str, Any]]:
     """The family that takes the types of a, b and out, and its build parameters for them."""
     types = {name: plain_name(known[name][2]) for name in ("a", "b", "d")}
-    out = _OUTS.get(types["d"])
+    out = OUTS.get(types["d"])
     if out is None:
         raise TensorError(f"out of {of.name} must be bfloat16, float16 or float32, got {types['d']}")
     if "c" in known and plain_name(known["c"][2]) != types["d"]:
         raise TensorError(f"c of {of.name} must be of the type of out, {types['d']}, got {plain_name(known['c'][2])}")
-    if types["a"] in _HALVES and types["b"] in _HALVES and _HALVES[types["a"]] == _HALVES[types["b"]]:
-        return "gemm-bf16", {"dtype": _HALVES[types["a"]], "out": out}
+    if types["a"] in HALVES and types["b"] in HALVES and HALVES[types["a"]] == HALVES[types["b"]]:
+        return "gemm-bf16", {"dtype": HALVES[types["a"]], "out": out}
     if types["a"] in _EIGHTS and types["b"] in _EIGHTS:
         for name in "ab":
             if _EIGHTS[types[name]][1] != arch:

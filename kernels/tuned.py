@@ -199,7 +199,7 @@ def timed_anew(kernel: str, arch: str, gpu: str, builds: Sequence[str], done: Pr
     for ready in _done(jobs, done):
         with suppress(OSError):  # read-only or full: it is timed again next time
             write_checked(_path("figures", kernel, [arch, gpu, ready["key"]]), json.dumps(ready["figures"]).encode())
-        yield ready["key"], {"object": ready.get("object", ""), "figures": ready["figures"]}
+        yield ready["key"], {"object": ready["object"], "figures": ready["figures"]}
 
 
 def objects_of(kernel: str, arch: str, gpu: str, builds: Sequence[str]) -> dict[str, str]:

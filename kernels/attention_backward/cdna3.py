@@ -39,7 +39,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     dS = ag.narrowed(dP, k.p.dtype)
     P_keys, dS_keys = (ag.as_operand(ag.transposed(one), M, "b") for one in (P, dS))
     by_rows = ag.in_order_of(M.a, P_keys.fragment)
-    stages = 2 if queries * (4 * d + keys) <= 13107 else 1  # LDS has room for twice as many elements of 2 bytes, a fifth of it pads
+    stages = 2 if 4 * queries * (4 * d + keys) <= k.lds.limit * 4 // 5 else 1  # two, of elements of 2 bytes; a fifth of LDS pads
     q, do = (RowsBothWays(k, name, queries, fa, by_rows) for name in ("Q", "dO"))
     free = "a" if k.p.dropout else "v"  # the file with room for operands
     few = k.p.dq_type != "f32" and d == 128  # VGPRs, of which rounded sums of dQ take some

@@ -202,7 +202,7 @@ def is_ordered(p: ag.Values) -> bool:
 
 def sum_bytes(p: ag.Values) -> int:
     """Bytes of a sum of dQ in memory."""
-    return _F32 if p["dq_type"] == "f32" else 2
+    return ag.element_bits(p["dq_type"]) // 8
 
 
 def _main_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:

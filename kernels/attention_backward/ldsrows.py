@@ -26,7 +26,17 @@ class RowsInLds(Protocol):
         """Some columns by some rows."""
 
 
-class FilledRows:
+class _Cells:
+    """Rows as they are."""
+
+    _cells: ag.SharedTile
+
+    def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
+        """All rows, the tile's columns from `first` on."""
+        ag.read(k, out, self._cells[t].part(None, ag.PartOf(k.variant.d // out.columns, first // out.columns)))
+
+
+class FilledRows(_Cells):
     """Rows on gfx950, two steps ahead; `transposed` is the fragment of transposing reads."""
 
     _ahead = 2
@@ -40,16 +50,12 @@ class FilledRows:
         """LDS gets the rows of the step after the next one."""
         ag.fill(k, self._cells[t + self._ahead], source.step(t + self._ahead))
 
-    def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
-        """All rows, the tile's columns from `first` on."""
-        ag.read(k, out, self._cells[t].part(None, ag.PartOf(k.variant.d // out.columns, first // out.columns)))
-
     def read_transposed(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, rows: ag.PartOf, columns: ag.PartOf) -> None:
         """Some columns by some rows."""
         ag.read_transposed(k, out, self._cells[t].part(rows, columns))
 
 
-class RowsBothWays:
+class RowsBothWays(_Cells):
     """Rows on gfx942, fetched two steps before their writes where that is no more rows ahead than the contract keeps below 4 GiB, else one;
     without `transposed`, only as they are."""
 
@@ -80,10 +86,6 @@ class RowsBothWays:
             ag.change_layout(k, tile_of(self._blocks, n), self.by_columns.fragment, self.by_columns, at=n)
             ag.write(k, self.transposed[n].part(k.wave), ag.transposed(self.by_columns))
             ag.load(k, tile_of(self._blocks, later), source.step(later), columns=k.wave)
-
-    def read(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, first: int) -> None:
-        """All rows, the tile's columns from `first` on."""
-        ag.read(k, out, self._cells[t].part(None, ag.PartOf(k.variant.d // out.columns, first // out.columns)))
 
     def read_transposed(self, k: ag.TileBuilder, out: ag.Tile, t: ag.StepIndex, rows: ag.PartOf, columns: ag.PartOf) -> None:
         """Some columns by some rows."""

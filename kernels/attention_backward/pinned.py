@@ -30,7 +30,7 @@ def pinned(k: ag.TileBuilder) -> None:
     own = keys // 4
     at = place(k)
 
-    # register plan and LDS map: AGPRs hold what vector instructions do not touch; fragments of operands take turns in 12 places
+    # register plan and LDS map: AGPRs hold what vector instructions do not touch; fragments of operands take turns
     dK = k.tile("dK", d, own, M.d, file="a", note="dK^T")
     V = k.tile("V", own, d, M.b, file="a")
     ring = Ring(k, 12 if k.p.dq_type == "f32" else 8, M.a)

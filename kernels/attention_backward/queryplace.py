@@ -5,7 +5,8 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head
 from asmgen.kernels.attention_backward.tensors import QUERIES
-from asmgen.kernels.attention_backward.work import apart, log2_scale
+from asmgen.kernels.attention_backward.work import apart
+from asmgen.kernels.sequences.sink import log2_scale
 from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond
 
 

@@ -10,9 +10,8 @@ from asmgen.kernels.attention_backward.family import ROWS_AHEAD, sum_bytes
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.masks import Seen, masked, visit
 from asmgen.kernels.sequences.contract import MOST_ROWS
+from asmgen.kernels.sequences.sink import log2_scale
 from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond, longest
-
-_LOG2_E = 0x3FB8AA3B
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,6 @@ def forget_loads(k: ag.TileBuilder, *more: str) -> None:
     held = [f"{tensor}_{name}" for tensor in "kv" for name in ("buffer", "head", "stride")]
     k.registers.release(*held, "kernarg", "workgroup_x", "work_item", *more)
     k.forget("load", "lane places")
-
-
-def log2_scale(k: ag.TileBuilder, out: ag.Reg) -> None:
-    """softmax_scale in units of log2, in a VGPR."""
-    k.v_mov_b32(out, _LOG2_E)
-    k.v_mul_f32(out, k.argument("softmax_scale"), out)
 
 
 def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vector]:

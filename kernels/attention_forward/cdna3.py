@@ -47,7 +47,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     Vs = k.shared("Vs", k.p.dtype, d, keys, serves=(ag.FragmentRead(fa), ag.FragmentRead(down.T, write=True)))
 
     k.s_lshr_b32(group, k.wave.register, 2)
-    at = place(k, lambda q, row0: ag.load(k, Q, q.rows(row0, queries), rows=k.wave, spread=k.p.scale == "exact"))
+    at = place(k, Q)
     state = softmax(k, S.tiles[0])
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)

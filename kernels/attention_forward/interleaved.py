@@ -37,7 +37,7 @@ def interleaved(k: ag.TileBuilder) -> None:
     Ks = k.shared("Ks", k.p.dtype, size, d, stages=2, serves=(ag.FragmentRead(M.a), ag.DmaFill()))
     Vs = k.shared("Vs", k.p.dtype, size, d, stages=2, serves=(ag.TransposedRead(V.fragment), ag.DmaFill()))
 
-    at = place(k, lambda q, row0: ag.load(k, loaded, q.rows(row0, queries), rows=k.wave, spread=k.p.scale == "exact"))
+    at = place(k, loaded)
     state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
         scale_queries(k, state, loaded, S.tiles[0])

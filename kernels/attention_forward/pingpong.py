@@ -45,7 +45,7 @@ def ping_pong(k: ag.TileBuilder) -> None:
     Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(ag.TransposedRead(V.fragment), ag.DmaFill()))
 
     k.s_lshr_b32(group, k.wave.register, 2)
-    at = place(k, lambda q, row0: ag.load(k, Q, q.rows(row0, queries), rows=k.wave, spread=k.p.scale == "exact"))
+    at = place(k, Q)
     state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)

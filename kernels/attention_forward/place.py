@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import asmgen as ag
@@ -19,13 +18,12 @@ _F32 = 4  # bytes
 class WorkgroupPart:
     """A workgroup's part: queries of one head from `row0` on, and keys from `first` on, a multiple of a step's keys.
 
-    q and o are the rows of that head, k and v those of its KV head, with bases of 64 bits; lse is a column with a row for each query.
+    o is the rows of that head, k and v those of its KV head, with bases of 64 bits; lse is a column with a row for each query.
     Of the `steps`, at least 1, all queries see all keys in the first `plain` ones. All are SGPRs; a loop uses the counts up. A build with a
     window, which hides keys at both ends, has no `plain` steps: see `WindowLimits`. `sink` is the score of the head's sink,
     `draws` the random words of its dropout.
     """
 
-    q: ag.Matrix
     k: ag.Matrix
     v: ag.Matrix
     o: ag.Matrix
@@ -38,9 +36,9 @@ class WorkgroupPart:
     draws: Draws | None
 
 
-def place(k: ag.TileBuilder, load_queries: Callable[[ag.Matrix, ag.Reg], None]) -> WorkgroupPart:
-    """The part of the workgroup with number x. `load_queries` takes the rows of its head of Q and its first query, as soon as they are
-    known: all else is computed while Q is on its way. Changes SCC."""
+def place(k: ag.TileBuilder, Q: ag.Tile) -> WorkgroupPart:
+    """The part of the workgroup with number x. `Q` is loaded as soon as its rows are known: all else is computed while it is on its way.
+    Changes SCC."""
     plan, queries = k.registers, k.variant.tile[0]
     row0, first, steps, plain = (plan.sgprs(1, name) for name in ("row0", "first_key", "key_steps", "plain_steps"))
     with k.operation("place"), k.scratch("head", 3, "s") as head, k.scratch("tiles", file="s") as tiles:
@@ -55,8 +53,7 @@ def place(k: ag.TileBuilder, load_queries: Callable[[ag.Matrix, ag.Reg], None]) 
             begin_sequence(k, found.batch, "sq", ("q", "o"), lse_rows)
             begin_sequence(k, found.batch, "sk", ("k", "v"))
             end_beyond(k, row0, "sq")
-        q = _rows(k, "q", found)
-        load_queries(q, row0)
+        ag.load(k, Q, _rows(k, "q", found).rows(row0, queries), rows=k.wave, spread=k.p.scale == "exact")
         kk, v, o = (_rows(k, name, found) for name in "kvo")
         lse = None if lse_head is None else ag.Matrix("lse", "f32", lse_head, k.argument("sq"), 1, 1)
         sink = head_sink(k, found.head) if k.p.sink else None
@@ -66,7 +63,7 @@ def place(k: ag.TileBuilder, load_queries: Callable[[ag.Matrix, ag.Reg], None]) 
     _visit(k, row0, first, steps, plain)
     if k.p.window:
         k.registers.release(plain)
-    return WorkgroupPart(q, kk, v, o, lse, row0, first, steps, None if k.p.window else plain, sink, draws)
+    return WorkgroupPart(kk, v, o, lse, row0, first, steps, None if k.p.window else plain, sink, draws)
 
 
 def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadTile) -> ag.Matrix:

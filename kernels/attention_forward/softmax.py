@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.place import Limits, WindowLimits
+from asmgen.kernels.sequences.sink import log2_scale
 
-LOG2_E = 0x3FB8AA3B
 THRESHOLD = 8.0  # powers of two by which scores may exceed the maximum
 LOWEST = -float.fromhex("0x1.fffffep127")  # finite, so that a row without visible keys has P = 0 and no NaN
 _HUGE = 0x4C800000  # 2^26
@@ -79,8 +79,7 @@ def softmax(k: ag.TileBuilder, like: ag.Tile, late: bool = False) -> Softmax:
     factors = k.registers.sgprs(2, "c", note="softmax_scale * log2(e), in a pair that packed instructions name")
     c = factors[0:0]
     with k.scratch("scaled") as scaled:
-        k.v_mov_b32(scaled, LOG2_E)
-        k.v_mul_f32(scaled, k.argument("softmax_scale"), scaled)
+        log2_scale(k, scaled)
         k.v_readfirstlane_b32(c, scaled)
         k.v_rcp_f32(scaled, scaled)
         k.v_mul_f32(scaled, THRESHOLD, scaled)

@@ -10,16 +10,16 @@ from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
-    BATCH_SPLIT_GRID,
-    BATCH_SUM_ARGUMENTS,
-    BATCH_SUM_GRID,
     INVARIANT,
     REDUCE,
     REDUCE_RULES,
+    SPLIT_GRID,
     SPLIT_K,
+    SUM_ARGUMENTS,
+    SUM_GRID,
     add_parts,
-    batch_split_arguments,
     is_split,
+    split_arguments,
     split_options,
     split_workspaces,
     timed_as,
@@ -29,7 +29,7 @@ _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", c
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return product_parameters((_TYPE, SPLIT_K, REDUCE, INVARIANT), variant, 16, further=further_parameters(variant, 16))
+    return product_parameters((_TYPE, SPLIT_K, REDUCE, INVARIANT), variant, 16, further_parameters(variant, 16))
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -62,9 +62,9 @@ GEMM = ag.Family(
     name="gemm-bf16",
     title="D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias, A and B of bf16 or f16, float32 accumulation",
     parameters=_parameters,
-    arguments=batch_split_arguments,
+    arguments=split_arguments,
     workspaces=split_workspaces,
-    grid=BATCH_SPLIT_GRID,
+    grid=SPLIT_GRID,
     problem=_problem,
     work=_work,
     tuned=split_options,
@@ -79,7 +79,7 @@ GEMM = ag.Family(
 )
 
 
-@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", BATCH_SUM_ARGUMENTS, BATCH_SUM_GRID, axes="xyz", when=is_split)
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xyz", when=is_split)
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)

@@ -11,16 +11,16 @@ from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
-    BATCH_SPLIT_GRID,
-    BATCH_SUM_ARGUMENTS,
-    BATCH_SUM_GRID,
     INVARIANT,
     REDUCE,
     REDUCE_RULES,
+    SPLIT_GRID,
     SPLIT_K,
+    SUM_ARGUMENTS,
+    SUM_GRID,
     add_parts,
-    batch_split_arguments,
     is_split,
+    split_arguments,
     split_options,
     split_workspaces,
     timed_as,
@@ -39,7 +39,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters((*operands, SPLIT_K, REDUCE, INVARIANT), variant, 8, further=further_parameters(variant, 8))
+    return product_parameters((*operands, SPLIT_K, REDUCE, INVARIANT), variant, 8, further_parameters(variant, 8))
 
 
 _SCALES = (
@@ -50,7 +50,7 @@ _SCALES = (
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """Those of the product's own kernel: scales are multiplied before parts are added."""
-    return (*batch_split_arguments(variant, build), *_SCALES)
+    return (*split_arguments(variant, build), *_SCALES)
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -98,7 +98,7 @@ GEMM = ag.Family(
     parameters=_parameters,
     arguments=_arguments,
     workspaces=split_workspaces,
-    grid=BATCH_SPLIT_GRID,
+    grid=SPLIT_GRID,
     problem=_problem,
     work=_work,
     tuned=split_options,
@@ -113,7 +113,7 @@ GEMM = ag.Family(
 )
 
 
-@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", BATCH_SUM_ARGUMENTS, BATCH_SUM_GRID, axes="xyz", when=is_split)
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xyz", when=is_split)
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)

@@ -37,15 +37,15 @@ from asmgen.kernels.gemm_mx.formats import (
     word_bytes,
 )
 from asmgen.kernels.products.batch import MOST_APART, batch_parameters, batch_rules, with_brief
-from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_RULES, Further, product_parameters
+from asmgen.kernels.products.contract import LINE, PRODUCT_ALIASES, PRODUCT_RULES, Further, product_parameters
 from asmgen.kernels.products.split import (
-    BATCH_SPLIT_GRID,
-    BATCH_SUM_ARGUMENTS,
-    BATCH_SUM_GRID,
+    SPLIT_GRID,
     SPLIT_K,
+    SUM_ARGUMENTS,
+    SUM_GRID,
     add_parts,
-    batch_split_arguments,
     is_split,
+    split_arguments,
     split_options,
     split_workspaces,
     timed_as,
@@ -96,7 +96,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     )
     strides = (_scale_stride(name, axis, variant) for axis, name in enumerate("ab"))
     most_ahead, widest = ag.BEYOND + _SLACK + 2 * variant.stages * variant.tile[2], 16 if raw else WIDEST
-    product = product_parameters(operands, variant, widest, cells_of(variant), BLOCK, most_ahead, _batches(128 // widest))
+    product = product_parameters(operands, variant, widest, _batches(LINE // widest), cells_of(variant), BLOCK, most_ahead)
     if variant.schedule == WHOLE_K:  # asks for all of K before the first product
         product = tuple(replace(one, maximum=WHOLE_COLUMNS) if one.name == "k" else one for one in product)
     return (*product, *strides, *map(_scales_apart, "ab"))
@@ -166,7 +166,7 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
     """Those of the product's own kernel."""
     given = () if build["scales"] == "none" else WORDS if arranged(build) else SCALE_ARGUMENTS
     of_scales = (one for one in given if not (is_quantised(build) and one.name in OF_A))
-    return with_brief((*batch_split_arguments(variant, build), *of_scales))
+    return with_brief((*split_arguments(variant, build), *of_scales))
 
 
 OF_A = ("a_scale", "ldsa", "a_scale_stride_batch", "a_words")
@@ -231,7 +231,7 @@ GEMM = ag.Family(
     parameters=_parameters,
     arguments=_arguments,
     workspaces=_workspaces,
-    grid=BATCH_SPLIT_GRID,
+    grid=SPLIT_GRID,
     problem=_problem,
     algebra=_algebra,
     work=_work,
@@ -246,7 +246,7 @@ GEMM = ag.Family(
 )
 
 
-@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", BATCH_SUM_ARGUMENTS, BATCH_SUM_GRID, axes="xyz", when=is_split)
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xyz", when=is_split)
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)

@@ -21,8 +21,9 @@ _BY_ROWS = ag.ScaleOrder(4, 1)
 
 @dataclass(frozen=True)
 class StepScales:
-    """The scales of A or B for a step. `tile` holds dwords of each half, the first half's first, in two stages: products use one up to the
-    last instruction of a step, and the next one's first instruction wants the other. `jump` is what `Depth` says of jumps."""
+    """The scales of A or B for a step. `tile` holds dwords of each half, the first half's first, in two stages, or three where LDS has
+    three: products use one up to the last instruction of a step, and the next one's first instruction wants the other. `jump` is what
+    `Depth` says of jumps."""
 
     k: ag.TileBuilder
     name: str

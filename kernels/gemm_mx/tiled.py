@@ -1,8 +1,9 @@
 """gemm-mx for gfx950: a step of 256 columns of fp4, or of 128 of any types, which one or two v_mfma_f32_16x16x128_f8f6f4 cover.
 
 A workgroup computes a tm x tn tile of D. The tile is 2 x 2 quadrants; each of four waves has a part of each quadrant. LDS-DMA fills A, B
-and their scales `stages` steps before they are read. With two stages LDS has room for halves of matrices that are refilled one by one, and
-the second half of A follows a step later; elements of 6 bits and fewer leave room for a third stage.
+and their scales `stages` steps before they are read, two steps where there are three stages and no scales. With two stages LDS has room
+for halves of matrices that are refilled one by one, and the second half of A follows a step later; elements of 6 bits and fewer leave
+room for a third stage.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import asmgen as ag
+from asmgen.kernels.products.sides import edges
 
 MOST_LAUNCHED = 65535
 """Workgroups along the third axis of a grid, as HIP counts them."""
@@ -46,7 +47,7 @@ def batch_parameters(lines: Mapping[str, int], apart: Mapping[str, ag.Formula] |
 
 def _apart(p: ag.Values) -> bool:
     """Whether no two matrices of D share an element: one after the other, or row by row side by side."""
-    lines, line = (p["n"], p["m"]) if p.get("d_layout") == "column" else (p["m"], p["n"])
+    lines, line = edges(p)
     stride, whole = p["d_stride_batch"], (lines - 1) * p["ldd"] + line
     return bool(p["batch"] == 1 or stride >= whole or (stride >= line and p["ldd"] >= (p["batch"] - 1) * stride + line))
 

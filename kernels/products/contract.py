@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import asmgen as ag
 
-_LINE = 128  # bits of A and B in one load; rows begin at multiples of it
+LINE = 128  # bits of A and B in one load; rows begin at multiples of it
 _WIDEST_OUT = "f32"
 DEALT = "in-order"
 """The schedule of variants whose waves share the steps of a workgroup (`direct`)."""
@@ -22,7 +22,7 @@ _MOST_TILES = 1 << 20
 
 @dataclass(frozen=True)
 class Further:
-    """What some products have beside A, B, C and D by rows: build and run parameters, more kinds of bias, and strides of columns."""
+    """What a product has beside A, B, C and D by rows: build and run parameters, more kinds of bias, and strides of columns."""
 
     build: tuple[ag.Parameter, ...] = ()
     run: tuple[ag.Parameter, ...] = ()
@@ -36,16 +36,17 @@ class Further:
         return dict(self.strides).get(name)
 
 
-def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int, parts: int = 2, multiple: int = 0,
-                       beside: int = 0, further: Further | None = None) -> tuple[ag.Parameter, ...]:
+def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int, further: Further, parts: int = 2,
+                       multiple: int = 0, beside: int = 0) -> tuple[ag.Parameter, ...]:
     """The parameters of a product. `operands` are the build parameters for the types of A and B, with elements of at most `bits`.
 
     k is a `multiple`, by default of the tile's depth. Row strides are limited: the rows under one descriptor span at most 32 bits of bytes,
     `beside` more included. For A and B these are the rows of one of `parts` of a tile (`halves`), for C and D a wave's rows of a corner, of
-    the widest type (`product_epilogue`). A build refuses larger limits. `further` is what only some products have.
+    the widest type (`product_epilogue`). A build refuses larger limits. `further` is what a product has beside A, B, C
+    and D by rows.
     """
     wide = variant.schedule != ELEMENTS
-    depth, line, further = multiple or (variant.tile[2] if wide else 1), _LINE // bits if wide else 1, further or Further()
+    depth, line = multiple or (variant.tile[2] if wide else 1), LINE // bits if wide else 1
     parts = 1 if is_dealt(variant) else parts
     most = {name: ag.most_stride(variant.tile[axis] // parts, bits, beside) // line * line for axis, name in enumerate("ab")}
     most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))

@@ -45,7 +45,7 @@ REDUCE_RULES = (
 _BY_NAME = {argument.name: argument for argument in PRODUCT_ARGUMENTS}
 _PARTS = ag.ContractArgument("parts", "pointer", "sums of each part in float32, 16-byte aligned")
 _PART_ARGUMENTS = (_BY_NAME["a"], _BY_NAME["b"], _PARTS, *(_BY_NAME[name] for name in ("m", "n", "k", "lda", "ldb")))
-BATCH_SUM_ARGUMENTS = (_PARTS, *(_BY_NAME[name] for name in ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")),
+SUM_ARGUMENTS = (_PARTS, *(_BY_NAME[name] for name in ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")),
                        *(BATCH_ARGUMENTS[name] for name in "dc"))
 """Those of the second kernel."""
 
@@ -70,7 +70,7 @@ def stored_type(k: ag.TileBuilder) -> str:
     return "f32" if is_split(k.parameters) else str(k.p.out)
 
 
-def batch_split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """The arguments of the product's own kernel."""
     given = _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
     return (*given, *(BATCH_ARGUMENTS[name] for name in ("ab" if is_split(build) else BATCH_ARGUMENTS)))
@@ -104,9 +104,9 @@ def _sum_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
 
 _TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
 _LINES = "ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]})"
-BATCH_SPLIT_GRID = ag.GridRule(f"{_TILES}, batch * split_k: a workgroup for each tile of D and part of K; m and n change places where D is "
+SPLIT_GRID = ag.GridRule(f"{_TILES}, batch * split_k: a workgroup for each tile of D and part of K; m and n change places where D is "
                                "stored by columns", _split_grid)
-BATCH_SUM_GRID = ag.GridRule(f"{_LINES}, batch: rows of D, and columns of tiles; m and n change places where D is stored by columns",
+SUM_GRID = ag.GridRule(f"{_LINES}, batch: rows of D, and columns of tiles; m and n change places where D is stored by columns",
                              _sum_grid)
 
 

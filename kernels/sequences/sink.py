@@ -8,8 +8,15 @@ from __future__ import annotations
 import asmgen as ag
 
 LOG2_E = 0x3FB8AA3B
+"""log2(e) as float32."""
 _LOWEST = -float.fromhex("0x1.fffffep127")  # a difference with it is no NaN
 _F32_BITS = 2  # of the size of a score, in bytes
+
+
+def log2_scale(k: ag.TileBuilder, out: ag.Reg) -> None:
+    """softmax_scale in units of log2, in a VGPR."""
+    k.v_mov_b32(out, LOG2_E)
+    k.v_mul_f32(out, k.argument("softmax_scale"), out)
 
 
 def head_sink(k: ag.TileBuilder, head: ag.Reg) -> ag.Reg:
