@@ -34,7 +34,7 @@ def by_blocks(k: ag.TileBuilder) -> None:
         walk, "d", "i8", one_before=True, columns=row_bytes(k.parameters))
     X = k.tile("X", 1, wide, lanes)
     R = k.tile("R", 1, wide, ag.with_dtype(lanes, "f32")) if p.smooth else X
-    smooth = [Weights(walk, "smooth_scale", source, R)] if p.smooth else []
+    smooth = [Weights(walk, "smooth_scale", source, R, kept=True)] if p.smooth else []
     D = k.tile("D", 1, wide, ag.with_dtype(lanes, to))
     E = k.tile("E", 1, wide // BLOCK, ag.exponent_fragment(R.fragment))
     scales = BlockScales(walk, run, wide, p.layout)

@@ -34,7 +34,7 @@ def by_rows(k: ag.TileBuilder) -> None:
     x, d = RowTensor(walk, "x", str(k.parameters["from"])), RowTensor(walk, "d", to, one_before=True)
     X, R, D = x.raw("X"), row_tile(k, "R", "f32", shape), row_tile(k, "D", to, shape)
     scales = _Scales(walk, R)
-    smooth = [Weights(walk, "smooth_scale", str(k.parameters["from"]), R)] if k.p.smooth else []
+    smooth = [Weights(walk, "smooth_scale", str(k.parameters["from"]), R, kept=True)] if k.p.smooth else []
 
     def advance() -> None:
         d.go_on()

@@ -10,9 +10,9 @@ import asmgen as ag
 PER_LANE = 8
 """Neighbours of a lane: 16 bytes of 16-bit elements, and what one Philox call of 128 bits serves."""
 FEW_FRAGMENTS = 4
-"""Runs of PER_LANE neighbours in a lane: a row, weight and bias take 32 VGPRs each in float32 then, and stay in registers."""
+"""Runs of PER_LANE neighbours in a lane, of a row that several numbers of lanes can hold: 32 VGPRs in float32."""
 MOST_FRAGMENTS = 8
-"""With 64 VGPRs for a row in float32, 64 for the next one and 64 for its residual, 256 VGPRs hold nothing more for all columns."""
+"""The most: 64 VGPRs for a row in float32. What stands beside it follows from the budget (budget.py)."""
 WAVES_PER_UNIT = 8
 """Two waves a SIMD leave 256 VGPRs to each. 8 waves that load 2 KiB each for the next rows have the 11.3 KB in flight that HBM wants of a
 compute unit (docs/facts/row_kernels.md section 3)."""
@@ -47,11 +47,6 @@ class RowShape:
     def fragments(self) -> int:
         """Runs of PER_LANE neighbours that a lane has of a row."""
         return -(-self.columns // (PER_LANE * self.lanes))
-
-    @property
-    def keeps_weights(self) -> bool:
-        """Whether registers hold what goes with all columns, beside the rows."""
-        return self.fragments <= FEW_FRAGMENTS
 
     @property
     def wave_columns(self) -> int:

@@ -11,16 +11,16 @@ from asmgen.kernels.rows.rowtensors import RowWalk, lane_bytes, load_run, parts_
 
 class Weights:
     """The numbers at pointer argument `name`, one for each column of tiles like that one, in float32 where they are used. `kept`: for all
-    rows; by default where a lane has few runs of columns. `late`: `arrive` comes between their loads and the rows, so that others load
+    rows; else tiles have runs of PER_LANE neighbours. `late`: `arrive` comes between their loads and the rows, so that others load
     beside."""
 
-    def __init__(self, walk: RowWalk, name: str, dtype: str, like: ag.Tile, kept: bool | None = None,
+    def __init__(self, walk: RowWalk, name: str, dtype: str, like: ag.Tile, kept: bool,
                  late: bool = False) -> None:
         k, shape = walk.k, walk.shape
         self.k, self.walk, self.dtype, self.size = k, walk, dtype, ag.element_bits(dtype) // 8
         self.line = k.line(name, dtype, shape.columns)
         self.line.resource(k)
-        self.kept = shape.keeps_weights if kept is None else kept
+        self.kept = kept
         one = like if self.kept else parts_of(like)[0]
         self.ready = ag.column_vector(k, name, one)
         if not self.kept:

@@ -23,6 +23,7 @@ CASES: list[Case] = [
     ("gfx942", {"columns": 300, "group": "tensor", "from": "f32", "to": "bf8"}, {"rows": 5}, "lockstep"),
     ("gfx950", {"columns": 1}, {"rows": 3}, "lockstep"),
     ("gfx942", {"columns": 700, "smooth": True, "from": "f16"}, {"rows": 5, "each": 2}, "random:5"),
+    ("gfx950", {"columns": 17000, "to": "mxfp4", "smooth": True}, {"rows": 2}, "random:5"),
     ("gfx950", {"columns": 1000, "to": "mxfp4", "layout": "shuffled"}, {"rows": 67, "each": 3}, "random:6"),
     ("gfx950", {"columns": 5001, "to": "mxfp6", "rounding": "up"}, {"rows": 3, "each": 2, "scale_stride": 160}, "serial"),
     ("gfx950", {"columns": 600, "to": "mxbf6", "rounding": "floor", "layout": "shuffled", "from": "f16"}, {"rows": 9}, "lockstep"),
