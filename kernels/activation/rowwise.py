@@ -34,8 +34,7 @@ def by_rows(k: ag.TileBuilder) -> None:
     starts = range(0, p.columns, PART)
     for name, tensor in inputs.items():
         tensor.load(raw[name])
-    k.s_waitcnt(vmcnt=0)  # so that waits in the loop count the stores that come after its loads
-    k.label("rows")
+    walk.begin("rows")
     for tensor in outputs.values():
         tensor.go_on()
     for column in starts:

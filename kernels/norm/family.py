@@ -11,8 +11,10 @@ from asmgen.kernels.norm.tensors import BLOCKS, EIGHT, MASK, TENSORS, figures_of
 from asmgen.kernels.rows.contract import (
     ROW_GRID,
     TYPES,
+    dense,
     dropout_arguments,
     dropout_parameters,
+    most_byte_stride,
     pointers,
     row_counts,
     row_parameters,
@@ -50,8 +52,9 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      default=ENCODINGS[variant.arch], choices=(ENCODINGS[variant.arch],)),
         *row_parameters(variant),
         *(row_stride(variant, name) for name in TENSORS if name not in ("d", MASK)), _stride_of_d(variant),
-        replace(row_stride(variant, MASK), doc="bytes from one row of mask to the next", multiple_of=_DWORD, maximum=_most_bytes(variant),
-                default_from=ag.Formula("columns, rounded up to a multiple of 4", lambda p: -(-p["columns"] // _DWORD) * _DWORD)),
+        replace(row_stride(variant, MASK), doc="bytes from one row of mask to the next", multiple_of=_DWORD,
+                maximum=most_byte_stride(variant), default_from=ag.Formula("columns, rounded up to a multiple of 4",
+                                                                           lambda p: -(-p["columns"] // _DWORD) * _DWORD)),
         ag.Parameter("scale_stride", "run", int, "scales of MX types from one row to the next", minimum=1, maximum=1 << 24,
                      default_from=ag.Formula("ceil(columns / 32), up to a multiple of 8 where shuffled", scales_of_row)),
         ag.Parameter("eps", "run", float, "added under the root", default=1e-5, minimum=0.0, maximum=1.0),
@@ -59,19 +62,12 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     )
 
 
-def _most_bytes(variant: ag.Variant) -> int:
-    most = row_stride(variant, "d").maximum
-    assert isinstance(most, int)
-    return most // _DWORD * _DWORD
-
-
 def _stride_of_d(variant: ag.Variant) -> ag.Parameter:
     """In bytes where elements have 8 bits or less."""
     def default(p: ag.Values) -> int:
         if _is_narrow(p):
             return -(-row_bytes(p) // _DWORD) * _DWORD
-        columns: int = p["columns"]
-        return columns if p["access"] == "element" else columns + columns % 2
+        return dense(p)
 
     return replace(row_stride(variant, "d"), doc="elements from one row of d to the next, of fp8 and MX types bytes",
                    default_from=ag.Formula("columns, rounded up to whole dwords where access is wide; of MX types whole blocks",
@@ -129,7 +125,7 @@ NORM = ag.Family(
     selection=_chosen,
     rules=(*stride_rules(("x", "residual", "r")),
            ag.Rule("d_stride must be at least columns, of MX types the bytes of whole blocks", ("d_stride", "columns", "out"),
-                   lambda p: p["d_stride"] >= (row_bytes(p) if is_blocks(p) else p["columns"])),
+                   lambda p: p["d_stride"] >= row_bytes(p)),
            ag.Rule("d_stride must be even where access is wide and out has 16 bits; access=element takes any",
                    ("d_stride", "access", "out"), lambda p: p["access"] == "element" or p["out"] == "f32" or p["d_stride"] % 2 == 0),
            ag.Rule("access must be wide where dtype or out is f32, or out is fp8 or an MX type", ("access", "dtype", "out"),

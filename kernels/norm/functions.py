@@ -30,9 +30,9 @@ def layer(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, resid
     residual_out is r for the next layer; with return_mask and dropout then the mask [rows, columns] of bytes, 1 for what is kept; with
     return_stats or return_mask then mean and 1 / sqrt(...) of each row. `out` may be x, residual_out may be residual.
 
-    `out_dtype` is bf16, f16 or f32, by default that of x; or fp8, with the scale of each row (float32) as the last result: r = out * scale,
-    for columns that are a multiple of 4; or, on gfx950, mxfp8 or mxfp4 (two numbers in a byte, columns that are a multiple of 32), with
-    e8m0 scales of 32 columns as the last result, which lie plain or shuffled (`scale_layout`) as gemm.mx takes them.
+    `out_dtype` is bf16, f16 or f32, by default that of x; or fp8, with the scale of each row (float32) as the last result: the norm is
+    out * scale, for columns that are a multiple of 4; or, on gfx950, mxfp8 or mxfp4 (two numbers in a byte, columns that are a multiple
+    of 32), with e8m0 scales of 32 columns as the last result, which lie plain or shuffled (`scale_layout`) as gemm.mx takes them.
     Dropout is by Philox 4x32-7 (docs/facts/row_kernels.md section 2).
 
     `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. Raises TensorError or ContractError

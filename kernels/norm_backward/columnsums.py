@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.norm_backward.family import NORM_BACKWARD, column_arguments, parts_of_launch
-from asmgen.kernels.norm_backward.parts import add_to_sum, store_parts
+from asmgen.kernels.norm_backward.parts import add_to_sum, normalise, store_parts
 from asmgen.kernels.norm_backward.registers import sums_are_apart
 from asmgen.kernels.norm_backward.tensors import figures_of, sums_of
 from asmgen.kernels.rows.rowfigures import RowFigures
@@ -42,9 +42,7 @@ def sum_columns(k: ag.TileBuilder) -> None:
     walk.begin("rows")
     tensors["x"].widen(H, raw["x"])
     tensors["dy"].widen(DY, raw["dy"])
-    if "mean" in asked:
-        ag.sub(k, H, H, asked["mean"])
-    ag.mul(k, H, H, asked["rstd"])
+    normalise(k, H, asked)
     walk.look_ahead()
     for tensor in tensors.values():
         tensor.go_on()

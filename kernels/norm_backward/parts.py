@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import asmgen as ag
 from asmgen.kernels.rows.rowtensors import RowWalk
+
+
+def normalise(k: ag.TileBuilder, H: ag.Tile, known: Mapping[str, ag.Vector]) -> None:
+    """(H - mean) rstd, or H rstd."""
+    if "mean" in known:
+        ag.sub(k, H, H, known["mean"])
+    ag.mul(k, H, H, known["rstd"])
 
 
 def add_to_sum(k: ag.TileBuilder, name: str, total: ag.Tile, H: ag.Tile, DY: ag.Tile) -> None:

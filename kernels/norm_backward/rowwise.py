@@ -3,11 +3,9 @@ dx = rstd (g - mean(g) - h mean(g h)); RMS norm has no means of x and g (docs/fa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import asmgen as ag
 from asmgen.kernels.norm_backward.family import NORM_BACKWARD
-from asmgen.kernels.norm_backward.parts import add_to_sum, store_parts
+from asmgen.kernels.norm_backward.parts import add_to_sum, normalise, store_parts
 from asmgen.kernels.norm_backward.registers import plan_of, sums_are_apart
 from asmgen.kernels.norm_backward.tensors import figures_of, inputs_of, outputs_of, sums_of
 from asmgen.kernels.rows.dropout import Dropout
@@ -58,7 +56,7 @@ def gradients(k: ag.TileBuilder) -> None:
     tensors["dy"].widen(G, raw["dy"])
     for name, vector in known.items():
         ag.move(k, vector, asked[name])
-    _normalise(k, H, known)
+    normalise(k, H, known)
     for name, tile in parts.items():
         add_to_sum(k, name, tile, H, G)
     weigh(k, G, [weight])
@@ -92,13 +90,6 @@ def _store(k: ag.TileBuilder, tensor: RowTensor, G: ag.Tile, D: ag.Tile) -> None
     """G in the tensor's type, made in D."""
     narrow(k, D, G, "f32")  # mean and rstd are float32
     tensor.store(D)
-
-
-def _normalise(k: ag.TileBuilder, H: ag.Tile, known: Mapping[str, ag.Vector]) -> None:
-    """(H - mean) rstd, or H rstd."""
-    if "mean" in known:
-        ag.sub(k, H, H, known["mean"])
-    ag.mul(k, H, H, known["rstd"])
 
 
 def _take_means(k: ag.TileBuilder, sums: RowSums, H: ag.Tile, G: ag.Tile, of_g: ag.Vector, of_h: ag.Vector) -> None:

@@ -42,8 +42,7 @@ def by_blocks(k: ag.TileBuilder) -> None:
     ag.fill_with(k, D, 0)  # which the parts of its registers are written into
 
     x.load(X)
-    k.s_waitcnt(vmcnt=0)  # so that waits in the loop count the stores that come after its loads
-    k.label("rows")
+    walk.begin("rows")
     if smooth:
         x.widen(R, X)
         weigh(k, R, smooth)
@@ -62,4 +61,9 @@ def set_modes(k: ag.TileBuilder, to: str) -> None:
     """What blocks ask of MODE."""
     k.s_setreg_imm32_b32(ag.HwReg(_MODE, 4, 2), _KEEPS_SUBNORMALS)
     if ag.element_bits(to) == 8:
-        k.s_setreg_imm32_b32(ag.HwReg(_MODE, 23, 1), _KEEPS_BELOW_LARGEST)
+        keep_below_largest(k)
+
+
+def keep_below_largest(k: ag.TileBuilder) -> None:
+    """Conversions to 8-bit floats give the largest number, not NaN or infinity."""
+    k.s_setreg_imm32_b32(ag.HwReg(_MODE, 23, 1), _KEEPS_BELOW_LARGEST)

@@ -9,7 +9,7 @@ import asmgen as ag
 from asmgen.kernels.quantize.formats import BLOCKS, BYTES, GROUP, SOURCES, group_of, is_blocks, least_scale_stride, row_bytes
 from asmgen.kernels.quantize.strips import BAND, bands_of, bands_of_workgroup, strip_of, transposed
 from asmgen.kernels.rows.blockscales import BLOCK
-from asmgen.kernels.rows.contract import MOST_ROWS, row_counts, row_parameters, row_stride
+from asmgen.kernels.rows.contract import MOST_ROWS, most_byte_stride, row_counts, row_parameters, row_stride
 from asmgen.kernels.rows.eightbits import ENCODINGS
 from asmgen.kernels.rows.rowshape import ROW_LANES, groups_of, rows_of_workgroup, with_lanes
 
@@ -45,7 +45,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      choices=("wide",)),
         row_stride(variant, "x"),
         ag.Parameter("d_stride", "run", int, "bytes from one row of d to the next", minimum=1, multiple_of=_DWORD,
-                     maximum=_most_stride(variant),
+                     maximum=most_byte_stride(variant),
                      default_from=ag.Formula("columns, rounded up to a multiple of 4, of MX types the bytes of whole blocks",
                                              lambda p: -(-row_bytes(p) // _DWORD) * _DWORD)),
         ag.Parameter("scale_stride", "run", int, "scales from one row to the next", minimum=1, maximum=1 << 24,
@@ -76,12 +76,6 @@ def _grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
     if p["columnwise"]:
         return strip_of(variant, p).count, -(-bands_of(p) // p["each"]), 1
     return -(-groups_of(variant, p) // p["each"]), 1, 1
-
-
-def _most_stride(variant: ag.Variant) -> int:
-    most = row_stride(variant, "x").maximum
-    assert isinstance(most, int)
-    return most // _DWORD * _DWORD
 
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import asmgen as ag
-from asmgen.kernels.quantize.blockwise import by_blocks
+from asmgen.kernels.quantize.blockwise import by_blocks, keep_below_largest
 from asmgen.kernels.quantize.bothways import both_ways
 from asmgen.kernels.quantize.family import QUANTIZE
 from asmgen.kernels.quantize.formats import BYTES, GROUP, group_of, is_blocks
@@ -16,9 +16,6 @@ from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
 from asmgen.kernels.rows.variants import row_variants
 from asmgen.kernels.rows.weights import Weights, weigh
-
-_MODE, _KEEPS_BELOW_LARGEST = 1, 1
-"""The register of modes, and its FP16_OVFL: conversions to 8-bit floats give the largest number, not NaN or infinity."""
 
 
 @row_variants(QUANTIZE)
@@ -42,8 +39,7 @@ def by_rows(k: ag.TileBuilder) -> None:
         x.go_on()
 
     x.load(X)
-    k.s_waitcnt(vmcnt=0)  # so that waits in the loop count the stores that come after its loads
-    k.label("rows")
+    walk.begin("rows")
     x.widen(R, X)
     if smooth:
         weigh(k, R, smooth)
@@ -84,7 +80,7 @@ class _Scales:
             k.v_mov_b32(scale, given)
         reciprocal(k, self.inverse, self.scale)
         if k.p.to != "int8":
-            k.s_setreg_imm32_b32(ag.HwReg(_MODE, 23, 1), _KEEPS_BELOW_LARGEST)
+            keep_below_largest(k)
 
     def find(self, R: ag.Tile, advance: Callable[[], None]) -> None:
         """The scale of each row and its reciprocal. `advance` emits scalar code."""

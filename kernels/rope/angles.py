@@ -20,7 +20,7 @@ class Angles:
                                              for name in ("COS", "SIN", "OPPOSITE"))
         with k.scratch("position") as position:
             token_of_lane(k, shape, position)
-            position_of_lane(k, position, position)
+            position_of_lane(k, position)
             if k.p.computed:
                 compute_angles(k, shape, (self.cos, self.sin, self.opposite), position)
             else:

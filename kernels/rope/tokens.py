@@ -47,22 +47,16 @@ def token_of_lane(k: ag.TileBuilder, shape: HeadShape, token: ag.Reg) -> None:
         k.v_add_u32(token, first, token)
 
 
-def position_of_lane(k: ag.TileBuilder, position: ag.Reg, token: ag.Reg) -> None:
-    """The position of each lane's token; of one that does not exist any. Both may be one register."""
-    asked = [name for name in numbers_of(k.parameters) if name != "slot_mapping"]
-    if not asked:
-        if position != token:
-            k.v_mov_b32(position, token)
+def position_of_lane(k: ag.TileBuilder, position: ag.Reg) -> None:
+    """The position of each lane's token, in place of its number; of one that does not exist any."""
+    given = k.p.positions == "given"
+    if not given and not k.p.offsets:
         return
     with k.scratch("own_offset") as offset:
-        if len(asked) > 1 or not k.p.offsets:
-            if k.p.offsets:
-                number_of_token(k, offset, token, "offsets")
-            number_of_token(k, position, token, "positions")
-        else:
-            number_of_token(k, offset, token, "offsets")
-            if position != token:
-                k.v_mov_b32(position, token)
+        if k.p.offsets:
+            number_of_token(k, offset, position, "offsets")
+        if given:
+            number_of_token(k, position, position, "positions")
         if k.p.offsets:
             k.v_add_u32(position, position, offset)
 

@@ -9,8 +9,8 @@ from asmgen.kernels.rows.rowshape import groups_of, most_columns, rows_of_workgr
 
 MOST_ROWS = 1 << 24
 _WIDEST = 32  # bits of an element
+_DWORD = 4  # bytes
 TYPES = ("bf16", "f16", "f32")
-ROW_AXES = "x"
 
 
 def row_parameters(variant: ag.Variant, fragments: int | None = None) -> tuple[ag.Parameter, ...]:
@@ -58,10 +58,18 @@ def row_stride(variant: ag.Variant, name: str) -> ag.Parameter:
     """How far the rows of a tensor lie apart: what 32 bits of offsets reach of the rows that one descriptor shows."""
     most = ag.most_stride(shape_of(variant, 1).rows if variant.lanes < ag.LANES else 1, _WIDEST, ag.BEYOND)
     return ag.Parameter(f"{name}_stride", "run", int, f"elements from one row of {name} to the next", minimum=1, maximum=most,
-                        default_from=ag.Formula("columns, rounded up to whole dwords where access is wide", _dense))
+                        default_from=ag.Formula("columns, rounded up to whole dwords where access is wide", dense))
 
 
-def _dense(p: ag.Values) -> int:
+def most_byte_stride(variant: ag.Variant) -> int:
+    """The largest stride of rows of bytes that begin at dwords."""
+    most = row_stride(variant, "d").maximum
+    assert isinstance(most, int)
+    return most // _DWORD * _DWORD
+
+
+def dense(p: ag.Values) -> int:
+    """Columns without gaps, rounded up to whole dwords where access is wide."""
     columns: int = p["columns"]
     return columns if p["access"] == "element" else columns + columns % 2
 
