@@ -1,9 +1,11 @@
 """Random launches of row kernels against their references: `python -m tests.random_rows [COUNT] [FIRST] [FAMILY ...]`.
 
-Case number N is the same in each run, so that `60 0`, `60 60` and so on are slices of `300 0`; with names, the cases of those
-families alone. Families norm, norm-backward, softmax,
-activation, rope and quantize in turn, both architectures, all types, odd columns, strides, one row and more, and the three orders of waves.
-A build that fails counts as wrong. In even seeds rows hold NaN and infinities, and memory that no kernel may read is NaN.
+Case number N is the same in each run, so that `60 0`, `60 60` and so on are slices of `300 0`; with names, only the cases of those
+families.
+
+The families norm, norm-backward, softmax, activation, rope and quantize in turn, both architectures, all types, odd columns, strides, one
+row and more, and the three orders of waves. A build that fails counts as wrong. In even seeds rows hold NaN and infinities, and memory
+that no kernel may read is NaN.
 """
 
 from __future__ import annotations

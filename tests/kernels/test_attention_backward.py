@@ -34,6 +34,8 @@ CASES: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
      "serial"),
     ({"arch": "gfx942", "d": 64, "window": True, "rounding": "truncated"}, {"b": 1, "hq": 1, "sq": 70, "sk": 200, "left": 30, "right": 5},
      "random:3"),
+    ({}, {"b": 1, "hq": 1, "sq": 1, "sk": 1}, "serial"),
+    ({"window": True}, {"b": 1, "hq": 1, "sq": 130, "sk": 300, "left": 97, "right": 0}, "random:7"),
 )
 
 
@@ -50,7 +52,7 @@ def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep", s
 
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_right_within_the_bound(number: int) -> None:
-    """Steps 1 to 7, keys and queries that fill no tile, rows apart; more keys and fewer than queries, whose first ones then see
+    """Steps 1 to 7, one key, keys and queries that fill no tile, rows apart; more keys and fewer than queries, whose first ones then see
     nothing; workgroups whose keys nobody sees; windows whose steps are masked at both ends, at one, and not at all. By even numbers a NaN,
     in builds with masks one of V, which no query meets that does not see its key. Nothing else is written."""
     build, shape, order = CASES[number]

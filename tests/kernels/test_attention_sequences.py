@@ -116,10 +116,11 @@ def test_what_dropout_keeps_is_typed_from_its_facts() -> None:
     assert 0.6 < found.mean() < 0.9
 
 
-@pytest.mark.parametrize("more", [{"dq": "ordered", "d": 64}, {"d": 128}])
-def test_gfx942_draws_for_narrow_heads_and_atomic_sums(more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("more", "sentence"), [({"dq": "ordered", "d": 64}, "dq must be atomic"),
+                                                ({"d": 128}, "has no variant dropout=True d=128")])
+def test_gfx942_draws_for_narrow_heads_and_atomic_sums(more: dict[str, Any], sentence: str) -> None:
     """LDS has no room for 32 queries of d = 128 twice; the kernel of ordered sums has no order of its step with products of masks."""
-    with pytest.raises(ContractError):
+    with pytest.raises(ContractError, match=sentence):
         BACKWARD.contract("gfx942", {"dropout": True, **more}).resolve_build({"dropout": True, **more})
     BACKWARD.contract("gfx942", {"dropout": True, "d": 64}).resolve_build({"dropout": True, "d": 64})
 

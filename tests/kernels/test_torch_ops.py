@@ -141,7 +141,8 @@ def _added_norm_and_its_gradients(norm: Any, p: float, x: Contiguous, dy: Contig
     made, saved = norm.run(*inputs), SimpleNamespace()
     out, r, mean, rstd = (one.array.astype(float) for one in made)
     kept = np.abs(r - residual.array) > 1e-6
-    assert kept.all() == (p == 0) and np.allclose(r, residual.array + np.where(kept, x.array / (1 - p), 0), atol=1e-5)
+    assert kept.all() if p == 0 else 0.3 < kept.mean() < 0.7
+    assert np.allclose(r, residual.array + np.where(kept, x.array / (1 - p), 0), atol=1e-5)
     h = (r - r.mean(1, keepdims=True)) / np.sqrt(r.var(1, keepdims=True) + 1e-5)
     assert np.allclose(out, h * w.array + b.array, atol=1e-4) and np.allclose(mean, r.mean(1), atol=1e-5)
     assert [one.shape for one in norm.shapes(*inputs)] == [one.shape for one in made]
