@@ -68,6 +68,8 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
 def tune(kernel: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, top: int, schedule: bool, why: bool,
          as_json: bool) -> int:
     """Rank the variants of a kernel that serve a problem by predicted time, with what limits each. What was ranked once is kept."""
+    if why and schedule:
+        raise click.UsageError("--why and --schedule are two requests; one of them would do")
     if why:
         from asmgen.isa.timing import GPUS, gpu_of
         from asmgen.kernels.registry import family as find_family
@@ -79,11 +81,12 @@ def tune(kernel: str, arch: str | None, parameters: tuple[str, ...], gpu: str | 
         document(found_why.as_json(top)) if as_json else click.echo(found_why.text(top), nl=False)
         return GOOD
     if schedule:
+        from asmgen.isa.timing import GPUS
         from asmgen.kernels.registry import family as find_family
         from asmgen.tools.schedulesearch import search_order
 
         library = find_family(kernel)
-        chosen = library.check_arch(arch or "")
+        chosen = library.check_arch(arch or GPUS.get(gpu or "", ""))
         searched = search_order(library, chosen, library.parse(chosen, parameters))
         document(searched.as_json()) if as_json else click.echo(searched.text(), nl=False)
         return GOOD
