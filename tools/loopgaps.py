@@ -71,8 +71,7 @@ HEADING = (f"{'kernel':20}{'variant':54}{'loop':12}{'a MFMA':>6}{'clk':>8}{'busy
 def loop_gaps(library: Family) -> Iterator[LoopGap]:
     """The steady loops with matrix instructions of each variant that has some."""
     for variant in library.variants():
-        fixed = {name: value for name, value in (("tile", variant.tile_text), ("schedule", variant.schedule), *variant.further)
-                 if name in {parameter.name for parameter in library.contract_of(variant).parameters}}
+        fixed = library.fixed(variant)
         contract, resolved = _resolved(library, variant, fixed)
         build = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
         traced = trace_kernel(library, build_kernel(library, variant.arch, build), resolved, 1)

@@ -56,8 +56,7 @@ def rows(library: Family, gpu: str | None = None) -> Iterator[ReprofileRow]:
         chosen = DEFAULT_GPU[variant.arch] if gpu is None else gpu
         if GPUS[chosen] != variant.arch:
             continue
-        fixed = {name: value for name, value in (("tile", variant.tile_text), ("schedule", variant.schedule), *variant.further)
-                 if name in {parameter.name for parameter in library.contract_of(variant).parameters}}
+        fixed = library.fixed(variant)
         for problem in PROBLEMS[library.name]:
             values = {**fixed, **problem}
             contract = library.contract(variant.arch, values)

@@ -48,8 +48,8 @@ class SearchedOrder:
 
 def search_order(library: Family, arch: str, values: Mapping[str, Any]) -> SearchedOrder:
     """Search for the parameters of a launch. Raises AsmgenError for a kernel whose schedule keeps no orders."""
-    resolved = library.contract(arch, values).resolve_run(values)
     contract = library.contract(arch, values)
+    resolved = contract.resolve_run(values)
     build = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
     steps: dict[str, StepFacts] = {}
 
