@@ -118,7 +118,7 @@ def test_a_ranking_loads_no_kernel_once_it_is_kept(objdump: tuple[str, ...], emp
 
 def test_requests_that_mean_nothing(empty_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, sentence in ((("gemm-bf16", "-p", "m=8"), "needs n"), (("gemm-bf16", "--gpu", "H100"), "H100"),
-                                (("no-kernel",), "no-kernel"),
+                                (("no-kernel",), "no-kernel"), (("gemm-bf16", "--why", "--schedule"), "two requests"),
                                 (("gemm-bf16", "--gpu", "MI300X", "--arch", "gfx950"), "is no GPU of gfx950")):
         assert sentence in refused(capsys, "tune", *arguments)
     assert not empty_cache.exists()
