@@ -67,6 +67,8 @@ class BarrierSearch:
         self.known: dict[_Ranges, tuple[int, ...] | None] = {}
         self.serves = {barrier: frozenset(number for number, hold in enumerate(holds) if _stands_in(barrier, hold, length))
                        for barrier in grid}
+        self.serving = frozenset(self.serves.values())
+        self.reached: dict[tuple[frozenset[int], int], bool] = {}
         self.most = self._most()
         """No choice has more slack than what barriers in all ticks would allow; None: there is no choice."""
 
@@ -100,10 +102,20 @@ class BarrierSearch:
         left = self.every.difference(*(self.serves[barrier] for barrier in begun))
         if not left:
             yield from (tuple(sorted({*begun, *more})) for more in itertools.combinations(self.grid, count - len(begun)))
-        elif len(begun) < count:
+        elif self._can_serve(left, count - len(begun)):
             for barrier in self.grid:
                 if min(left) in self.serves[barrier]:
                     yield from self._serving(count, (*begun, barrier))
+
+    def _can_serve(self, holds: frozenset[int], count: int) -> bool:
+        """Whether so many barriers serve some holds. Barriers that serve the same are one, so few answers are looked for."""
+        if not holds or not count:
+            return not holds
+        key = holds, count
+        if key not in self.reached:
+            first = min(holds)
+            self.reached[key] = any(self._can_serve(holds - served, count - 1) for served in self.serving if first in served)
+        return self.reached[key]
 
     def _moved(self, found: BarrierChoice | None) -> BarrierChoice | None:
         """The choice after each barrier was moved to its best tick, until none gains."""

@@ -29,6 +29,13 @@ class PartialOrder:
         self.waits: set[int] = set()
         self.ranges: dict[int, tuple[int, int]] = {}  # of fills, between barriers
 
+    def copy(self, exact: bool, spread: bool) -> PartialOrder:
+        """The same, to be gone on with alone."""
+        made = PartialOrder(self.step, self.length, self.delay, exact, spread)
+        made.preferred, made.table, made.at, made.waits = self.preferred, self.table.copy(), dict(self.at), set(self.waits)
+        made.earliest, made.latest, made.ranges = self.earliest, self.latest, self.ranges
+        return made
+
     def bound(self) -> None:
         """All bounds anew."""
         self.earliest, self.latest = self.bounds(forward=True), self.bounds(forward=False)

@@ -15,9 +15,10 @@ The build tries several lengths, and keeps the order that takes fewest clk by it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
+from typing import TypeVar
 
 from asmgen.author.schedule.filltimes import place_fills
 from asmgen.author.schedule.givenup import given_up
@@ -79,11 +80,14 @@ def proposals(step: StepFacts) -> list[Arrangement]:
 
 
 class _Orders:
-    """The orders of a step. Each is made once, also where a search asks for one again."""
+    """The orders of a step. Each is made once, also where a search asks for one again, and so is what several orders begin with: the
+    matrix units, and then the accesses of memory. `exact` says only how other units are placed, `spread` only how accesses are."""
 
     def __init__(self, step: StepFacts) -> None:
         self.step = step
         self._made: dict[tuple[int, int, bool, bool], Refinement | None] = {}
+        self._begun: dict[tuple[int, int], _Begun | NoRoom] = {}
+        self._framed: dict[tuple[int, int, bool], _Framed | NoRoom] = {}
 
     def of(self, length: int) -> Iterator[Refinement]:
         """The orders of one length."""
@@ -98,8 +102,11 @@ class _Orders:
 
     def _new(self, length: int, delay: int, exact: bool, spread: bool) -> Refinement | None:
         try:
-            order = PartialOrder(self.step, length, delay, exact, spread)
-            return Refinement(order, _placed(order), _ordered)
+            begun = _kept(self._begun, (length, delay), lambda: _begin(PartialOrder(self.step, length, delay)))
+            order, barriers = _kept(self._framed, (length, delay, spread), lambda: _frame(begun, spread))
+            whole = order.copy(exact, spread)
+            place_compute(whole)
+            return Refinement(whole, barriers, _ordered)
         except NoRoom as error:
             self.step.failures.append(error)
             return None
@@ -137,18 +144,42 @@ def _best(orders: _Orders, stretch: Sequence[int], every: bool = False) -> list[
     return sorted(found.values(), key=lambda search: (search.time.ticks, len(search.first.order)))
 
 
-def _placed(order: PartialOrder) -> tuple[int, ...]:
-    """Place everything; the ticks of barriers."""
-    step = order.step
+_Begun = tuple[PartialOrder, Mapping[int, int]]
+_Framed = tuple[PartialOrder, tuple[int, ...]]
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def _kept(known: dict[_Key, _Value | NoRoom], key: _Key, make: Callable[[], _Value]) -> _Value:
+    """What is known under a key, or is made now. Raises NoRoom each time where making it does."""
+    if key not in known:
+        try:
+            known[key] = make()
+        except NoRoom as error:
+            known[key] = error
+    found = known[key]
+    if isinstance(found, NoRoom):
+        raise found
+    return found
+
+
+def _begin(order: PartialOrder) -> _Begun:
+    """Place the matrix units; with where all other work stands if nothing else were in the way."""
     place_matrix(order)
     order.preferred, nominal = beside(order)
+    return order, nominal
+
+
+def _frame(begun: _Begun, spread: bool) -> _Framed:
+    """Place accesses of memory; with the ticks of barriers."""
+    order, nominal = begun[0].copy(True, spread), begun[1]
+    step = order.step
     place_reads(order, step.of(UnitKind.LDS_READ), {**nominal, **order.at})
     barriers = place_fills(order, {**nominal, **order.at})
     place_reads(order, step.of(UnitKind.LOAD), {**nominal, **order.at})
     add_waits(order)
     order.bound()
-    place_compute(order)
-    return barriers
+    return order, barriers
 
 
 def _ordered(order: PartialOrder, barriers: Sequence[int]) -> Arrangement:
