@@ -39,7 +39,7 @@ _PAGE = 4096
 class FarMatrix:
     """Zeroed rows, `stride` elements apart, with a pad of canaries behind each, in a mapping of their own."""
 
-    def __init__(self, rows: int, columns: int, stride: int, dtype: Any) -> None:
+    def __init__(self, rows: int, columns: int, stride: int, dtype: Any, canary: float = CANARY) -> None:
         size = np.dtype(dtype).itemsize
         nbytes = ((rows - 1) * stride + columns + _PAD) * size
         self._map = mmap.mmap(-1, -(-nbytes // _PAGE) * _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
@@ -50,7 +50,7 @@ class FarMatrix:
         elements = flat[:flat.size // size * size].view(dtype)
         self.all = np.lib.stride_tricks.as_strided(elements, (rows, columns + pad), (stride * size, size))
         self.rows = self.all[:, :columns]
-        self.all[:, columns:] = CANARY
+        self.all[:, columns:] = canary
 
     def resident(self) -> int:
         """KiB of the mapping that exist."""

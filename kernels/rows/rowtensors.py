@@ -76,8 +76,12 @@ class RowTensor:
         stride = f"{name}_stride"
         self.one_row = shape.wave_rows == 1
         rows = shape.rows if shape.shares_waves or not self.one_row else 1
-        self.step = k.registers.sgprs(1, f"{name}_group_bytes", note="from group to group")
-        k.s_mul_i32(self.step, k.argument(stride), self.size * shape.rows)
+        # Rows that each have a descriptor may lie so far apart that those of a group take more than 32 bits of bytes.
+        self.step = k.registers.sgprs(2 if shape.has_own_row else 1, f"{name}_group_bytes", note="from group to group")
+        k.s_mul_i32(self.step[0], k.argument(stride), self.size * shape.rows)
+        if shape.has_own_row:
+            k.s_mul_hi_u32(self.step[1], k.argument(stride), self.size * shape.rows)
+        self.carried: ag.Reg | int = self.step[1] if shape.has_own_row else 0
         self.stride = k.argument(stride)
         if self.one_row:
             matrix = ag.Matrix(name, dtype, k.argument(name), 1, self.columns, 0, multiple=self.columns)
@@ -105,8 +109,8 @@ class RowTensor:
             k.s_add_u32(d[0], d[0], pointer[0])
             k.s_addc_u32(d[1], d[1], pointer[1])
         if one_before:
-            k.s_sub_u32(d[0], d[0], self.step)
-            k.s_subb_u32(d[1], d[1], 0)
+            k.s_sub_u32(d[0], d[0], self.step[0])
+            k.s_subb_u32(d[1], d[1], self.carried)
         else:
             self._show()
         k.s_mov_b32(d[3], ag.RAW_BUFFER)
@@ -135,8 +139,8 @@ class RowTensor:
     def go_on(self) -> None:
         """To the rows of the next group, to which the walk has looked ahead; or of the group in work, from the one before."""
         k, d = self.k, self.descriptor
-        k.s_add_u32(d[0], d[0], self.step)
-        k.s_addc_u32(d[1], d[1], 0)
+        k.s_add_u32(d[0], d[0], self.step[0])
+        k.s_addc_u32(d[1], d[1], self.carried)
         self._show()
 
     # ---- tiles ----

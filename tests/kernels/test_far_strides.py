@@ -15,6 +15,7 @@ from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.author.tiles.tiles import TileError
 from asmgen.emulator.machine.devicememory import Memory
 from tests.emulator_launch import launch
+from tests.far_rows import faults
 from tests.far_strides import FarDevice, FarMatrix, built, far_builder
 
 PING_PONG = (("schedule", "ping-pong"), ("tile", "256x256x64"))
@@ -145,3 +146,10 @@ def test_store_gives_waves_descriptors_of_their_own(rows: int, columns: int, str
     assert not done.findings
     np.testing.assert_array_equal(d.rows[:rows], expected[:rows, :columns])
     assert not d.rows[rows:].any() and d.resident() == before
+
+
+@pytest.mark.slow
+def test_groups_of_rows_may_lie_4_gib_apart() -> None:
+    """4 waves with a row of bf16 each: at a stride of 2^29 a group of rows takes 2^32 bytes, whose lower 32 bits are 0."""
+    strides = [{"x_stride": first, "d_stride": second} for first, second in (((1 << 29) - 4, 1 << 29), (1 << 29, (1 << 30) - 4100))]
+    assert not faults("softmax", "gfx950", {"lanes": 64}, strides)
