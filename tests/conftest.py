@@ -119,9 +119,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # Sorted before, so that every worker of pytest-xdist has the same order.
         items.sort(key=lambda item: item.nodeid)
         random.Random(config.getoption("--shuffle")).shuffle(items)
+    begun: set[str] = set()
     for item in items:
-        if item.path.name in SLOW_FILES:
+        name = item.nodeid.partition("[")[0]
+        if item.path.name in SLOW_FILES or item.get_closest_marker("slow_after_first") and name in begun:
             item.add_marker(pytest.mark.slow)
+        begun.add(name)
     marked = [item for item in items if item.get_closest_marker("needs_objdump")]
     reason = missing_objdump() if marked else ""
     if reason:

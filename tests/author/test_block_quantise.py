@@ -113,6 +113,7 @@ CASES = [(shape, dtype, source) for number, (shape, (_, types)) in enumerate(SHA
 
 
 @pytest.mark.parametrize(("shape", "dtype", "source"), CASES)
+@pytest.mark.slow_after_first
 def test_blocks_by_three_rules(shape: str, dtype: str, source: str) -> None:
     f = SHAPES[shape][0](dtype, source)
     rows, columns = f.rows, 2 * f.columns
@@ -145,6 +146,7 @@ def test_blocks_by_three_rules(shape: str, dtype: str, source: str) -> None:
 @pytest.mark.parametrize("order", [None, ROWS_BY_K, ALONG_K, ScaleOrder(4, 1)])
 @pytest.mark.parametrize("dtype", ["fp4", "bf6", "fp8"])
 @pytest.mark.parametrize("shape", ["16x16x128", "32x32x64"])
+@pytest.mark.slow_after_first
 def test_quantised_operands_in_a_product(shape: str, dtype: str, order: ScaleOrder | None) -> None:
     """A of bf16 is quantised in registers and multiplied with B, whose scales lie as dwords of lanes in the same order."""
     M: MatrixShape = mfma(f"v_mfma_scale_f32_{shape}_f8f6f4", "gfx950", cbsz=CODES[dtype], blgp=CODES["fp4"])
@@ -247,6 +249,7 @@ def elements_of(run: TileRun, data: Array, dtype: str, rows: int, columns: int, 
 
 
 @pytest.mark.parametrize("dtype", ["fp4", "fp6", "bf6"])
+@pytest.mark.slow_after_first
 def test_columns_count_elements(dtype: str) -> None:
     """Rows of 320 elements, of which those from 64 to 296 exist; by DMA, LDS, registers, and back to memory."""
     M = mfma("v_mfma_scale_f32_32x32x64_f8f6f4", "gfx950", cbsz=CODES[dtype])

@@ -128,6 +128,7 @@ FORMS = [Form(1, 1), Form(1, 2), Form(2, 2), Form(2, 2, later=True), Form(2, 3, 
 
 @pytest.mark.parametrize("overlaps", [False, True], ids=["after", "overlapping"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.slow_after_first
 def test_every_count(form: Form, overlaps: bool) -> None:
     form = Form(form.ahead, form.stages, form.later, overlaps)
     random = np.random.default_rng(form.ahead)

@@ -155,6 +155,7 @@ def every(sample: bool) -> Iterator[tuple[str, str, int, str, str, str]]:
 
 
 @pytest.mark.parametrize(("arch", "name", "across", "dtype", "how", "file"), list(every(True)))
+@pytest.mark.slow_after_first
 def test_numbers_go_to_their_places(arch: str, name: str, across: int, dtype: str, how: str, file: str) -> None:
     Store(arch, name, across, dtype, how, file).check_all()
 

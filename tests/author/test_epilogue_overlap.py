@@ -94,6 +94,7 @@ def test_memory_keeps_its_order() -> None:
 
 @pytest.mark.parametrize(("arch", "share"), [("gfx950", 4), ("gfx942", 2)])
 @pytest.mark.parametrize("schedule", ["interleave", "ping-pong"])
+@pytest.mark.slow_after_first
 def test_gemm_stores_its_first_accumulators_before_its_last_product(schedule: str, arch: str, share: int) -> None:
     """By 16 bytes a lane."""
     from asmgen.kernels.registry import family

@@ -46,6 +46,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[StepUnits, list[int]
 
 
 @pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.slow_after_first
 def test_renaming_gives_what_a_call_for_each_phase_gives(name: str, recorded: list[tuple[StepUnits, list[int]]],
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, arch, parameters = BUILDS[name]

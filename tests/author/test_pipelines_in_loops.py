@@ -38,6 +38,7 @@ def rows_of(run: TileRun, array: Array, dtype: str, first: Reg | int, count: int
 
 @pytest.mark.parametrize(("schedule", "waves"), [(Interleave(), 4), (PingPong(), 8)])
 @pytest.mark.parametrize("order", ["lockstep", "serial", "random:1"])
+@pytest.mark.slow_after_first
 def test_groups_of_several_lengths(schedule: Schedule, waves: int, order: str) -> None:
     """One workgroup makes 64 x 64 of four groups, of 0, 3, 1 and 0 steps along K; whole groups are stored, the others added to memory."""
     counts, whole = (0, 3, 1, 0), (1, 1, 0, 0)

@@ -175,6 +175,7 @@ def test_unknown_code_in_front_keeps_its_order(front: str, letters: str, stagger
 @settings(max_examples=200)
 @given(fronts=st.lists(st.tuples(CODE, st.integers(0, 8), st.booleans(), st.integers(0, 16)), min_size=1, max_size=3), letters=CODE,
        stagger=st.sampled_from([0, 1, 1, 2]))
+@pytest.mark.slow
 def test_every_way_keeps_its_order(fronts: list[tuple[str, int, bool, int]], letters: str, stagger: int) -> None:
     code = entries(letters)
     prefixes: dict[int, Program] = {}
@@ -187,6 +188,7 @@ def test_every_way_keeps_its_order(fronts: list[tuple[str, int, bool, int]], let
             check(front, code[position:], {at - position: instead for at, instead in found.items() if at >= position}, stagger)
 
 
+@pytest.mark.slow
 def test_a_prologue_in_front_of_a_loop_has_no_redundant_barrier() -> None:
     """Lint misses each barrier of a kernel whose prologue reads LDS, and fills what nothing has touched, and whose drain shares cold
     blocks with its loops."""

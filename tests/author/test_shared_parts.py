@@ -79,6 +79,7 @@ def test_rows_and_columns_of_a_grid_of_waves(arch: str, padded: bool) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.slow
 def test_parts_by_a_formula(arch: str) -> None:
     """Number 2 wave + 1 of 4, number 3 of 4 for all waves, each fourth row, and each fourth pair of rows."""
     run = TileRun(arch, waves=2)

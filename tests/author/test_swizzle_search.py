@@ -92,6 +92,7 @@ def test_queries_lie_as_in_hipkittens() -> None:
     (FragmentRead(SMALL.a, write=True), FragmentRead(NARROW.T, write=True), TransposedRead(LARGE.b)),
     (FragmentRead(SMALL.a), FragmentRead(with_dtype(SMALL.d, "bf16").T, write=True), TransposedRead(LARGE.a))])
 @pytest.mark.parametrize("order", ["plain", "16x32", "16x4"])
+@pytest.mark.slow_after_first
 def test_the_search_is_exhaustive(serves: tuple[Access, ...], order: str) -> None:
     """32 x 32, 2 KiB: each of bits 8 to 10 inverts any of bits 4 (of 8-byte accesses 3) to 7. Where the search finds none, none is free (of
     8-byte accesses every 29th is tried)."""

@@ -20,6 +20,7 @@ def elements(capsys: pytest.CaptureFixture[str], tile: str, *more: str) -> list[
     return found
 
 
+@pytest.mark.slow
 def test_a_register_tile(capsys: pytest.CaptureFixture[str]) -> None:
     """A is 32 x 64 bf16 for v_mfma_f32_16x16x32_bf16: lane 17 has row 1 and k 8 to 15 of each 32, register 5 of the tile k 42 and 43."""
     first = elements(capsys, "A", "--lane", "0", "--register", "0")[0]
@@ -30,6 +31,7 @@ def test_a_register_tile(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(elements(capsys, "A")) == 32 * 64
 
 
+@pytest.mark.slow
 def test_cells_of_a_grid(capsys: pytest.CaptureFixture[str]) -> None:
     """C[1][0] begins behind two cells of 32 x 32 accumulators, 16 AGPRs each. Transposed, register r of a lane is
     column 4 (lane / 16) + r."""
@@ -39,6 +41,7 @@ def test_cells_of_a_grid(capsys: pytest.CaptureFixture[str]) -> None:
     assert (places[0, 3, 6], places[0, 20, 17]) == ((19, "a34"), (4, "a45"))
 
 
+@pytest.mark.slow
 def test_a_shared_tile(capsys: pytest.CaptureFixture[str]) -> None:
     """Rows of 128 bytes; 16-byte chunk c of row r lies in slot c ^ (r % 8). Stages of two halves each follow one another."""
     at = {tuple(one["index"]): one["address"] for one in elements(capsys, "As")}
@@ -48,6 +51,7 @@ def test_a_shared_tile(capsys: pytest.CaptureFixture[str]) -> None:
     assert next(iter(elements(capsys, "As[1][0]")))["address"] == 16384
 
 
+@pytest.mark.slow
 def test_text_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "layout", "gemm-bf16:B[1]", *GEMM)
     assert status == 0 and "B[1]: 32 x 64 bf16" in out and out.splitlines()[3].split()[0] == "0"
@@ -62,6 +66,7 @@ def test_text_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert float(axes.attrib["x"]) + 6 * len(axes.text) < float(squares[1].attrib["x"]) < float(zero.attrib["x"])  # beside each other
 
 
+@pytest.mark.slow
 def test_what_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert "has no tile 'D'; known are C, A, B, As, Bs" in refused(capsys, "layout", "gemm-bf16:D", *GEMM)
     assert "neither lanes nor registers" in refused(capsys, "layout", "gemm-bf16:As", *GEMM, "--lane", "1")

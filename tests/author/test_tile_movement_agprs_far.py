@@ -74,6 +74,7 @@ def _only_accumulators_move(run: TileRun) -> None:
 
 
 @pytest.mark.parametrize("shape", ["f32_32x32x64_f8f6f4", "f32_16x16x128_f8f6f4"])
+@pytest.mark.slow_after_first
 def test_twelve_bytes_a_lane_from_memory_to_lds(shape: str) -> None:
     """Rows of 6-bit elements in slots of 16 bytes, which b96 transposing reads take without a conflict."""
     f = mfma(shape, "gfx950", cbsz=2).a

@@ -89,6 +89,7 @@ def random_grids(count: int) -> list[tuple[int, int, int, int, int | str, int | 
     return found
 
 
+@pytest.mark.slow
 def test_paper_order_on_200_random_grids() -> None:
     moved = whole = 0
     for number, (rows, columns, window, chunk, *written) in enumerate(random_grids(200)):

@@ -139,6 +139,7 @@ def test_a_survivor_is_listed_with_its_place(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("name", "build", "count"), [("03-transpose", {}, 12), ("gemm-bf16", {"tile": "64x64x64"}, 7)])
+@pytest.mark.slow_after_first
 def test_a_slice_of_the_library_is_found(name: str, build: dict[str, Any], count: int) -> None:
     """`python -m asmgen.tools.mutate --index N` draws more."""
     library = family(name)

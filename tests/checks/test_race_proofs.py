@@ -177,6 +177,7 @@ def proof_of(built: Kernel, program: Program | None = None) -> RaceProof:
 
 @pytest.mark.parametrize(("name", "arch", "number"), [("gemm-bf16", "gfx950", 0), ("gemm-bf16", "gfx950", 3), ("gemm-bf16", "gfx942", 1),
                                                       ("attention-forward", "gfx950", 1)])
+@pytest.mark.slow_after_first
 def test_kernels_of_the_library_are_proven(name: str, arch: str, number: int) -> None:
     proof = proof_of(kernel(name, arch, number))
     assert (proof.status, proof.reason) == (PROVEN, "")

@@ -88,6 +88,7 @@ def test_sizes_of_all_types() -> None:
 
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(st.floats(min_value=-3.38e38, max_value=3.38e38) | st.floats(min_value=-1e-37, max_value=1e-37))
+@pytest.mark.slow
 def test_bf16_is_the_nearest_with_ties_to_even(value: float) -> None:
     bits = int.from_bytes(encode("bf16", value), "little")
 

@@ -175,6 +175,7 @@ CHOICES = (
 )
 
 
+@pytest.mark.slow
 def test_equal_hashes_are_equal_bits_in_random_programs() -> None:
     """Each lane is a sample with inputs of the same names: whatever has one hash must have the same bits for each sample."""
     chance = random.Random(5)

@@ -63,6 +63,7 @@ def test_traces_are_the_same(name: str) -> None:
 
 
 @pytest.mark.needs_objdump
+@pytest.mark.slow
 def test_the_trace_of_a_matrix_product_needs_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
     from asmgen.kernels.registry import family
     from asmgen.tools.build import build_kernel

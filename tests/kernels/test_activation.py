@@ -38,6 +38,7 @@ CASES: list[Case] = [
 
 @pytest.mark.parametrize("case", range(len(CASES)))
 @pytest.mark.parametrize("finite", [0, 1])
+@pytest.mark.slow_after_first
 def test_right_within_the_bound(case: int, finite: int) -> None:
     report = run(LIBRARY, CASES[case], seed=2 * case + finite)
     assert not wrong(report), report
@@ -47,6 +48,7 @@ def test_right_within_the_bound(case: int, finite: int) -> None:
     ("gfx950", {"columns": 40, "kind": "gelu"}), ("gfx942", {"columns": 40, "kind": "gelu", "backward": True}),
     ("gfx950", {"columns": 40, "kind": "gelu", "approximate": "tanh", "backward": True}),
     ("gfx950", {"columns": 40, "kind": "swiglu"}), ("gfx942", {"columns": 40, "kind": "swiglu", "backward": True})])
+@pytest.mark.slow_after_first
 def test_equal_in_exact_residues(arch: str, build: dict[str, Any]) -> None:
     one = built(LIBRARY, arch, build)
     report = run_algebra(LIBRARY, one, one.kernel.contract.resolve_run({**one.kernel.parameters, "rows": 20}))
@@ -73,6 +75,7 @@ def forward(build: dict[str, Any], x: Any, up: Any = None) -> Any:
         return launch(device, one, problem, parameters)["d"]
 
 
+@pytest.mark.slow
 def test_known_numbers() -> None:
     """Typed from tables of the functions; huge and infinite numbers; what is cut and what is not."""
     x = np.array([[0.0, 1.0, -1.0, 3.0, -3.0, 3e38, -3e38, np.nan]], np.float32)

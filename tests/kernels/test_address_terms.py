@@ -116,6 +116,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kernel", "values"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.slow_after_first
 def test_terms_are_what_the_run_accesses(kernel: str, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addressrun, "TermRules", Checked)
     Checked.checked = 0
@@ -124,6 +125,7 @@ def test_terms_are_what_the_run_accesses(kernel: str, values: dict[str, Any], mo
     assert not [one.instruction.text for one in report.unknown() if one.what == "LDS"]
 
 
+@pytest.mark.slow
 def test_a_product_says_what_its_author_meant() -> None:
     report = run("gemm-bf16", tile="64x64x64", m=128, n=128, k=1024)
     assert not report.unknown()

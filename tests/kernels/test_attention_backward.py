@@ -51,6 +51,7 @@ def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep", s
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.slow
 def test_right_within_the_bound(number: int) -> None:
     """Steps 1 to 7, one key, keys and queries that fill no tile, rows apart; more keys and fewer than queries, whose first ones then see
     nothing; workgroups whose keys nobody sees; windows whose steps are masked at both ends, at one, and not at all. By even numbers a NaN,
@@ -60,6 +61,7 @@ def test_right_within_the_bound(number: int) -> None:
     assert report.passed and report.findings == (), report
 
 
+@pytest.mark.slow
 def test_ordered_sums_have_the_same_bits_in_each_order_of_waves() -> None:
     """Queries that see nothing, in waves that have none and in one that has others too."""
     build = {"dq": "ordered", "causal": True}
@@ -109,6 +111,7 @@ def test_a_small_problem_stands_for_a_large_one() -> None:
         assert list(work.steps) == sorted(work.steps, reverse=True)
 
 
+@pytest.mark.slow
 def test_both_long_kernels_are_timed_by_their_own_steps() -> None:
     one = built(dq="ordered", causal=True)
     p = one.kernel.contract.resolve_run({**one.kernel.parameters, "b": 1, "hq": 1, "sq": 500})

@@ -114,6 +114,7 @@ def test_steps_reach_from_the_first_visible_key_to_the_last(values: dict[str, An
         assert steps == (max(1, -(-(keys[-1] + 1) // 64) - begins) if len(keys) else 1), number
 
 
+@pytest.mark.slow
 def test_work_of_a_launch() -> None:
     """Its small problem has the first workgroup's masked steps, and whole trips less of plain ones."""
     shape = {"b": 2, "hq": 16, "hkv": 8, "sq": 4000, "sk": 4100, "causal": True}

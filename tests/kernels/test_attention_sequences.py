@@ -60,6 +60,7 @@ def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, see
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.slow
 def test_right_within_the_bound(number: int) -> None:
     """Empty sequences, queries without keys, workgroups without queries, rows that only pad, a query that sees its sink alone."""
     arch, build, shape, order = CASES[number]

@@ -88,6 +88,7 @@ def test_both_directions_of_sequences() -> None:
         assert np.allclose(lse[:, rows], logarithms, 1e-5, 1e-5)
 
 
+@pytest.mark.slow
 def test_dropout_is_that_of_numbers_and_of_memory() -> None:
     rng = np.random.default_rng(3)
     q, k, v = tensors(rng, 1, 33, 1, 64, count=3)

@@ -27,6 +27,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.slow
 def test_each_matrix_of_a_batch_is_a_product_of_its_own(number: int) -> None:
     name, arch, build, shape = CASES[number]
     library = family(name)
@@ -63,6 +64,7 @@ ATOMIC: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("number", range(len(ATOMIC)))
+@pytest.mark.slow
 def test_memory_adds_the_parts(number: int) -> None:
     name, arch, build, shape = ATOMIC[number]
     one = build_kernel(family(name), arch, build)

@@ -59,6 +59,7 @@ def run(number: int, shape: dict[str, Any], order: str = "lockstep", seed: int =
        apart=st.sampled_from((0, 0, 8)), alpha=st.sampled_from((1.0, 1.0, -0.5)), beta=st.sampled_from((0.0, 0.0, 2.0)),
        order=st.sampled_from(("lockstep", "serial", "random:5")), seed=st.integers(0, 99))
 @settings(max_examples=16, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
 def test_right_on_drawn_shapes(number: int, m: int, n: int, steps: int, apart: int, alpha: float, beta: float, order: str,
                                seed: int) -> None:
     """Waves without steps, with one, with rounds of the loop; NaN and infinities by even seeds."""
@@ -85,6 +86,7 @@ def test_each_number_of_steps(steps: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "shape"), [(1, {"m": 17, "n": 30, "k": 576}), (5, {"m": 33, "n": 65, "k": 1152, "beta": 0.5})])
+@pytest.mark.slow_after_first
 def test_the_same_bits_in_each_order_of_waves(number: int, shape: dict[str, Any]) -> None:
     reports = [run(number, shape, order) for order in ("lockstep", "serial", "random:3")]
     assert all(report.passed and not report.findings for report in reports)
@@ -101,6 +103,7 @@ def test_waves_get_neighbouring_steps() -> None:
     assert sum(int(counts[number]) for number in products) == 5 * 4, "five steps of two 16 x 16 parts, two instructions each"
 
 
+@pytest.mark.slow
 def test_waits_and_the_barrier_are_needed_and_all_code_is_reached() -> None:
     one = built(3)
     assert not lint_errors(one)
@@ -109,6 +112,7 @@ def test_waits_and_the_barrier_are_needed_and_all_code_is_reached() -> None:
     assert [(item.executed.missing, item.wrong) for item in reach(LIBRARY, one)] == [((), ())]
 
 
+@pytest.mark.slow
 def test_exact_in_residues() -> None:
     for number in (0, 4):
         one = built(number)

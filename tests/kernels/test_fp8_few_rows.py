@@ -50,6 +50,7 @@ def run(number: int, shape: dict[str, Any], order: str = "lockstep", seed: int =
        apart=st.sampled_from((0, 16)), alpha=st.sampled_from((1.0, 1.0, -0.5)), beta=st.sampled_from((0.0, 0.0, 2.0)),
        order=st.sampled_from(("lockstep", "serial", "random:5")), seed=st.integers(0, 99))
 @settings(max_examples=12, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
 def test_right_on_drawn_shapes(number: int, m: int, n: int, steps: int, apart: int, alpha: float, beta: float, order: str,
                                seed: int) -> None:
     k = 128 * steps
@@ -59,6 +60,7 @@ def test_right_on_drawn_shapes(number: int, m: int, n: int, steps: int, apart: i
 
 
 @pytest.mark.parametrize("number", range(len(BUILDS)))
+@pytest.mark.slow_after_first
 def test_each_build_with_unequal_parts(number: int) -> None:
     """Seven steps: of three parts the last one has one, of four waves the last one too. Scales are of no power of two and of both signs,
     so that one of another block, row or part is seen."""
@@ -71,6 +73,7 @@ def test_each_number_of_blocks(steps: int) -> None:
     assert run(3, {"m": 3, "n": 33, "k": 128 * steps}, seed=1).passed
 
 
+@pytest.mark.slow
 def test_the_same_bits_in_each_order_of_waves() -> None:
     for number in (2, 4):
         reports = [run(number, {"m": 33, "n": 65, "k": 1152}, order) for order in ("lockstep", "serial", "random:3")]
@@ -84,6 +87,7 @@ def test_waits_and_the_barrier_are_needed_and_all_code_is_reached() -> None:
     assert [(item.executed.missing, item.wrong) for item in reach(LIBRARY, one)] == [((), ())]
 
 
+@pytest.mark.slow
 def test_exact_in_residues() -> None:
     """Scales, parts and their sums."""
     for number in (2, 4):

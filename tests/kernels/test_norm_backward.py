@@ -24,6 +24,7 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.slow_after_first
 def test_right_within_the_bound(case: int) -> None:
     for seed in (case, case + 1) if CASES[case][1]["columns"] < 1500 else (case | 1,):  # even ones have NaN and infinities
         report = run(LIBRARY, CASES[case], seed=seed)

@@ -112,6 +112,7 @@ def test_attention_has_one_query_of_nan_and_one_of_huge_scores() -> None:
 @pytest.mark.parametrize(("name", "arch", "build", "run"), [
     ("gemm-bf16", "gfx942", {}, {"m": 128, "n": 128, "k": 64}), ("gemm-fp8", "gfx950", {"a_dtype": "e5m2", "scales": "row"}, SHAPE),
     ("attention-forward", "gfx950", {"d": 64, "lse": True}, {"hq": 1, "sq": 40})])
+@pytest.mark.slow_after_first
 def test_kernels_pass_with_odd_numbers(name: str, arch: str, build: dict[str, Any], run: dict[str, Any]) -> None:
     library = family(name)
     built = build_kernel(library, arch, build)

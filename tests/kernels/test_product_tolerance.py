@@ -33,6 +33,7 @@ def operands(p: Values, taken: str, random: np.random.Generator, one_sign: bool 
     ("gemm-bf16", {"tile": "64x64x64", "out": "f32"}, "bf16", {}),
     ("gemm-bf16", {"tile": "64x64x64", "dtype": "f16", "out": "f16"}, "f16", {"alpha": 2.0**-6}),
     ("gemm-fp8", {"tile": "64x64x128", "out": "bf16"}, "e4m3", {})])
+@pytest.mark.slow
 def test_sums_of_one_sign_at_the_longest_k(name: str, build: dict[str, Any], taken: str, run: dict[str, Any]) -> None:
     """A bound of 2^-20 sum|a||b| alone was too tight for these: f32 out of bf16 is off by twice as much."""
     def problem(p: Values, seed: int) -> Problem:

@@ -40,6 +40,7 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.slow_after_first
 def test_exact_bytes_and_scales(case: int) -> None:
     report = run(LIBRARY, CASES[case], seed=case)
     assert not wrong(report), report

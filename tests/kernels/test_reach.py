@@ -57,6 +57,7 @@ def test_a_wrong_result_is_listed() -> None:
 
 
 @pytest.mark.parametrize(("name", "build"), [("gemm-bf16", {"tile": "64x64x64"}), ("03-transpose", {})])
+@pytest.mark.slow
 def test_shapes_of_the_library_execute_all_code(name: str, build: dict[str, Any]) -> None:
     """Of these; `python -m asmgen.tools.reach` runs all variants."""
     library = family(name)

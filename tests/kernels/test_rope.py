@@ -41,6 +41,7 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.slow_after_first
 def test_right_within_the_bound(case: int) -> None:
     for seed in (3 * case, 3 * case + 1):
         report = run(LIBRARY, CASES[case], seed=seed)

@@ -30,6 +30,7 @@ WIDEST: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("number", range(len(WIDEST)))
+@pytest.mark.slow_after_first
 def test_the_widest_rows_are_built(number: int) -> None:
     name, build = WIDEST[number]
     arch = "gfx950" if number % 2 or "layout" in build else "gfx942"

@@ -34,6 +34,7 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.slow_after_first
 def test_right_within_the_bound(case: int) -> None:
     report = run(LIBRARY, CASES[case], seed=case)
     assert not wrong(report), report

@@ -68,6 +68,7 @@ def run(one: Built, shape: dict[str, Any], order: str = "lockstep", seed: int = 
        apart=st.sampled_from((0, 0, 8)), alpha=st.sampled_from((1.0, 1.0, -0.5)), beta=st.sampled_from((0.0, 0.0, 2.0)),
        seed=st.integers(0, 99))
 @settings(max_examples=14, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
 def test_right_on_drawn_shapes(number: int, m: int, n: int, steps: int, apart: int, alpha: float, beta: float, seed: int) -> None:
     """With fewer steps than workgroups share, and with parts of unequal length; NaN and infinities by even seeds."""
     k = 64 * steps
@@ -77,6 +78,7 @@ def test_right_on_drawn_shapes(number: int, m: int, n: int, steps: int, apart: i
 
 
 @pytest.mark.parametrize(("number", "shape"), [(0, {"m": 65, "n": 70, "k": 192}), (5, {"m": 20, "n": 130, "k": 448, "beta": 0.5})])
+@pytest.mark.slow
 def test_the_same_bits_in_each_order_of_waves(number: int, shape: dict[str, Any]) -> None:
     reports = [run(built(number), shape, order) for order in ("lockstep", "serial", "random:3")]
     assert all(report.passed and not report.findings for report in reports)
@@ -106,6 +108,7 @@ def test_a_sum_of_parts_that_nobody_made_is_found() -> None:
     assert any("nobody wrote" in finding.message for finding in report.findings) and not report.passed
 
 
+@pytest.mark.slow
 def test_waits_of_both_kernels_are_needed_and_all_code_is_reached() -> None:
     one = built(0)
     assert not lint_errors(one)
@@ -146,6 +149,7 @@ def test_steps_are_divided_exactly() -> None:
     assert max(most) / 64 + MOST_PARTS < 1 << 26
 
 
+@pytest.mark.slow
 def test_as_many_parts_as_registers_hold() -> None:
     """60 parts of 4 registers; their first two steps alone are enough to add."""
     most = build_kernel(LIBRARY, "gfx950", SMALL | {"split_k": 60})
@@ -261,6 +265,7 @@ def test_the_json_says_all_that_launching_by_hand_needs(tmp_path: Path) -> None:
     assert (found[:, 70:] == -9).all()
 
 
+@pytest.mark.slow
 def test_second_values_go_through_the_workspace() -> None:
     """The product is exact in residues, and the same expressions are computed in another order of waves, from other numbers."""
     one = built(0)
@@ -270,6 +275,7 @@ def test_second_values_go_through_the_workspace() -> None:
     assert run_addresses(LIBRARY, one, p).sequences
 
 
+@pytest.mark.slow
 def test_show_list_and_layout_know_both_kernels(capsys: pytest.CaptureFixture[str]) -> None:
     build = ("-p", "tile=64x64x64", "-p", "split_k=2")
     shown = call(capsys, "show", "gemm-bf16", *build)[1]

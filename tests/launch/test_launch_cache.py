@@ -161,6 +161,7 @@ def _make_slowly(path: str, begun: str) -> None:
         Path(path).unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_a_killed_build_leaves_nothing_that_is_used(tmp_path: Path) -> None:
     path, begun = tmp_path / "cache" / "file", tmp_path / "begun"
     for _ in range(4):

@@ -121,6 +121,7 @@ def test_tensors_of_pytorch_go_on_its_current_stream(monkeypatch: pytest.MonkeyP
 
 
 @needs_hip
+@pytest.mark.slow
 def test_through_hip_python() -> None:
     assert find_spec("hip") is not None
     done: subprocess.CompletedProcess[str] = asmgen("hip-emulator", sys.executable, str(Path(__file__).parents[1] / "hip_programs" /

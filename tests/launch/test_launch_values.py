@@ -327,6 +327,7 @@ def matrix(rows: int, columns: int, seed: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).standard_normal((rows, columns)).astype(ml_dtypes.bfloat16)
 
 
+@pytest.mark.slow
 def test_gemm_of_tensors(fresh_cache: Any) -> None:
     a, wide = matrix(70, 64, 1), matrix(33, 128, 2)
     b = wide[:, :64]  # its rows are 128 apart
@@ -417,6 +418,7 @@ def test_an_error_in_a_product_raises(shared_cache: None, monkeypatch: pytest.Mo
         gemm.bf16(a, b, device=device)
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_of_kernels_is_not_used(fresh_cache: Any) -> None:
     a, b = matrix(16, 64, 1), matrix(16, 64, 2)
     with EmulatedDevice("gfx950") as device:

@@ -15,6 +15,7 @@ from asmgen.tools.profile_command import report_traced, trace_kernel
 
 @pytest.mark.parametrize("arch,gpu,variant", [("gfx950", "MI355X", {"tile": "128x128x64", "schedule": "interleave"}),
                                               ("gfx942", "MI300X", {"tile": "128x128x64", "schedule": "interleave"})])
+@pytest.mark.slow
 def test_the_steps_that_were_left_out_count(objdump: tuple[str, ...], arch: str, gpu: str, variant: dict[str, str]) -> None:
     library = family("gemm-bf16")
     built = build_kernel(library, arch, variant)

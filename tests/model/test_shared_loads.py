@@ -113,6 +113,7 @@ def profile(*arguments: str) -> Any:
 @pytest.mark.parametrize(("tile", "more"), [
     ("256x256x64", {"m": 4096, "n": 2048, "k": 1024}), ("128x128x64", {"m": 2048, "n": 1000, "k": 512, "window": 3, "chunk": 4}),
     ("64x64x64", {"m": 640, "n": 1024, "k": 512, "window": 4})])
+@pytest.mark.slow
 def test_a_specification_predicts_what_the_family_does(tmp_path: Path, tile: str, more: dict[str, int]) -> None:
     """The addresses tell the order of tiles, whatever it is."""
     path = specification(tmp_path, tile, more, product={name: more[name] for name in "mnk"})
@@ -129,6 +130,7 @@ def test_a_specification_predicts_what_the_family_does(tmp_path: Path, tile: str
 
 
 @pytest.mark.needs_objdump
+@pytest.mark.slow
 def test_what_is_only_stored_is_not_loaded(tmp_path: Path) -> None:
     """K is short, so that D is most of the bytes: 33.5 MB that no cache is asked for."""
     found = profile(str(specification(tmp_path, "128x128x64", {"m": 4096, "n": 4096, "k": 128})))["memory"]
@@ -139,6 +141,7 @@ def test_what_is_only_stored_is_not_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs_objdump
+@pytest.mark.slow
 def test_profile_takes_a_limit_of_memory_and_no_parameters_for_a_specification(tmp_path: Path) -> None:
     path = str(specification(tmp_path, "128x128x64", {"m": 512, "n": 512, "k": 128}))
     for options, words in ((("-p", "m=4"), "takes no -p m=4"), (("--arch", "gfx950"), "takes no --arch"),
@@ -150,6 +153,7 @@ def test_profile_takes_a_limit_of_memory_and_no_parameters_for_a_specification(t
 
 
 @pytest.mark.needs_objdump
+@pytest.mark.slow
 def test_a_partition_has_fewer_xcds(tmp_path: Path) -> None:
     """One XCD of 32 units loads each byte of A and B once into its L2."""
     path, overrides = specification(tmp_path, "128x128x64", {"m": 1024, "n": 1024, "k": 512}), tmp_path / "one.json"

@@ -134,6 +134,7 @@ def wrong_rows(text: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_document_and_section_that_is_cited_is_there() -> None:
     found = [line for name, text in texts() for line in wrong_documents(name, text)]
     assert not found, "\n".join(found)
@@ -146,6 +147,7 @@ def test_every_python_file_that_is_named_is_there() -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.slow
 def test_every_module_that_is_named_is_there() -> None:
     """The same files; strings of code aside, which name what they make."""
     product = [(name, text) for name, text in texts() if name.startswith(("isa/", "regalloc/", "asmgen/", "kernels/", "docs/", "README"))]

@@ -46,6 +46,7 @@ def test_the_files_of_the_page_import_asmgen_alone() -> None:
 
 
 @pytest.mark.needs_objdump
+@pytest.mark.slow
 def test_each_command_of_the_page_succeeds_and_prints_what_the_page_quotes(typed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = [shlex.split(line) for block in blocks("sh") for line in block.splitlines()]
     for verb in ("build", "lint", "run"):

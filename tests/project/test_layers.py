@@ -432,6 +432,7 @@ def test_families_share_folders_of_no_family_and_are_listed(tmp_path: Path) -> N
     assert not any(rule(tree) for rule in RULES)
 
 
+@pytest.mark.slow
 def test_every_file_has_a_room() -> None:
     rooms = {room(module) for module in read_tree(ROOT).modules}
     assert rooms <= {"asmgen", "kernels", "tools", *ALLOWED}

@@ -9,6 +9,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from tests.project.test_layers import FOLDERS, ROOT
 
 SAME_THING = {
@@ -53,6 +55,7 @@ def plant(root: Path, **files: str) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_no_class_stands_for_two_things() -> None:
     found = twice_named_classes(ROOT)
     assert not found, "\n".join(found)

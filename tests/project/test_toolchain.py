@@ -217,6 +217,7 @@ def test_rejected_line_is_quoted_with_its_place(number: int) -> None:
     assert "gfx942 rejects `v_mfma_f32_16x16x32_bf16 a[0:3]" in str(caught.value) and "the first of 2 errors" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_large_rejected_text_neither_hangs_nor_leaves_processes() -> None:
     text = kernel("gfx950", "\n".join(f"v_nonsense v{i}" for i in range(2000)))
     with pytest.raises(AssemblyError, match=r"<assembly>:7: .*v_nonsense v0"):

@@ -175,6 +175,7 @@ def faults(root: Path, words: list[Refused]) -> list[str]:
 WORDS = refused_words((ROOT / "docs/GLOSSARY.md").read_text())
 
 
+@pytest.mark.slow
 def test_the_project_uses_the_words_of_the_glossary() -> None:
     found = faults(ROOT, WORDS)
     assert not found, "\n".join(found)

@@ -128,6 +128,7 @@ def test_status_text_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert status == 2 and "notes.txt" in said
 
 
+@pytest.mark.slow
 def test_a_baseline_lets_known_findings_pass(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In another folder, at other addresses and in other registers too; one more of the same kind is new."""
     known, again = tmp_path / "known.json", tmp_path / "again.json"

@@ -59,6 +59,7 @@ def test_the_text_is_what_clang_gets(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ours.data == again.data
 
 
+@pytest.mark.slow
 def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         environment = {**os.environ, "PYTHONHASHSEED": folder.replace("one", "1").replace("two", "2")}
@@ -104,6 +105,7 @@ def test_wrong_requests_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureF
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_an_unwritable_folder_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("in the way")
     assert "cannot write gemm-bf16" in refused(capsys, "build", "gemm-bf16", "-o", str(tmp_path / "file"))
@@ -129,6 +131,7 @@ def test_a_corrupt_or_missing_code_object(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.needs_objdump
+@pytest.mark.slow
 def test_inspect_a_code_object_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "build", "gemm-bf16", "-o", str(tmp_path))
     status, out, _ = call(capsys, "inspect", str(tmp_path / f"{BUILT}.co"), "--json")

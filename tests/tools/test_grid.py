@@ -88,6 +88,7 @@ def test_bytes_add_up_and_two_residents_share_more() -> None:
     assert cache_rates(GridOrder(32, 32), loads, chosen, 2).l2_hit > one.l2_hit
 
 
+@pytest.mark.slow
 def test_search_is_no_worse_than_the_paper() -> None:
     chosen, loads = timing("MI355X"), TileLoads(192 * 9216 * 2, 256 * 9216 * 2, 144)
     tried = search(48, 36, loads, chosen)

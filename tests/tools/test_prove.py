@@ -58,6 +58,7 @@ def test_its_right_twin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "takes no --arch" in refused(capsys, "prove", str(path), "--arch", "gfx950")
 
 
+@pytest.mark.slow
 def test_a_certificate_holds_for_its_code_object_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "build", "03-transpose", "--arch", "gfx950", "--prove", "-o", str(tmp_path), "--json")
     paths = {path.name.partition(".")[2]: path for path in map(Path, json.loads(out))}
@@ -112,6 +113,7 @@ def test_a_wrong_product_is_refuted_with_a_launch() -> None:
     assert claim.counterexample is not None and claim.counterexample["parameters"]["tile"] == "64x64x64"
 
 
+@pytest.mark.slow
 def test_a_maximum_that_misses_an_element_is_refuted() -> None:
     """exp(x - m) / sum exp(x - m) is one number for each m: floats show a wrong one, algebra does not."""
     library = family("softmax")

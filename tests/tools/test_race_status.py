@@ -51,6 +51,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int
 
 
 @pytest.mark.parametrize("planted", TWINS, ids=lambda planted: planted.name)
+@pytest.mark.slow_after_first
 def test_racy_twins_exit_1_and_clean_ones_0(planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = write_launch(tmp_path, planted, False)
     status, document = command(capsys, "launch", spec)
@@ -64,6 +65,7 @@ def test_racy_twins_exit_1_and_clean_ones_0(planted: Planted, tmp_path: Path, ca
 
 
 @pytest.mark.parametrize("planted", TWINS, ids=lambda planted: planted.name)
+@pytest.mark.slow_after_first
 def test_racy_twins_raise_from_python_and_clean_ones_do_not(planted: Planted, tmp_path: Path) -> None:
     """On an EmulatedDevice at the launch; on the emulated HIP runtime the GPU has a fault."""
     size, memory = (64 * planted.waves, 1, 1), np.zeros((2, 1024), np.uint32)

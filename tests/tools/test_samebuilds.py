@@ -58,6 +58,7 @@ def test_a_build_that_fails_is_named(tmp_path: Path) -> None:
         list(compare((ROOT, ROOT), [WantedBuild("01-vector-add", "gfx906", {})], tmp_path))
 
 
+@pytest.mark.slow
 def test_two_trees_build_at_once_and_differences_are_told_in_order(tmp_path: Path) -> None:
     """The other tree is this one, with another instruction in one example."""
     other = tmp_path / "other"

@@ -48,6 +48,7 @@ def test_scalars_and_the_grid_are_those_of_the_run(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(tmp_path / "d_out.npy"), np.load(tmp_path / "x.npy").sum(axis=1), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_several_launches_run_again(tmp_path: Path) -> None:
     """A product split along K: the parts lie in a workspace that no file has, and the second kernel takes it by name."""
     shape = ["tile=64x64x64", "split_k=3", "m=33", "n=70", "k=256", "ldd=72"]

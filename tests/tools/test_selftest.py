@@ -20,6 +20,7 @@ from tests.launch.test_hip_emulator import asmgen, needs_hip
 TRANSPOSE = family("03-transpose")
 
 
+@pytest.mark.slow
 def test_the_emulator_tests_what_is_asked_for_and_says_what_it_leaves_out(tmp_path: Path) -> None:
     ran = asmgen("selftest", "--device", "emulator", "03-transpose", "--arch", "gfx942", "-o", str(tmp_path / "report.json"), "--json")
     assert ran.returncode == 0
@@ -58,12 +59,14 @@ def test_a_report_prints_its_times_beside_predictions() -> None:
     (("--device", "emulator", "nrom"), "did you mean 'norm'"),
     (("--device", "emulator", "--arch", "gfx940", "norm"), "none of the kernels"),
 ])  # fmt: skip
+@pytest.mark.slow
 def test_requests_that_cannot_be_met_are_refused_with_a_sentence(arguments: tuple[str, ...], words: str) -> None:
     ran = asmgen("selftest", *arguments)
     assert ran.returncode == 2 and words in ran.stderr and "Traceback" not in ran.stderr
 
 
 @needs_hip
+@pytest.mark.slow
 def test_an_emulated_gpu_is_tested_without_times() -> None:
     report = asmgen("hip-emulator", "--arch", "gfx942", sys.executable, "-m", "asmgen.tools.cli", "selftest", "03-transpose")
     assert report.returncode == 0 and "1 of 1 variants passed" in report.stdout and "left out" in report.stdout

@@ -126,6 +126,7 @@ def test_waves_with_different_barriers_keep_their_rounds() -> None:
     assert shortened(code, [straight]) == Shortened((straight,))
 
 
+@pytest.mark.slow
 def test_instructions_of_the_library_name_their_lines(objdump: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(call(capsys, "profile", "gemm-bf16", "-p", "m=512", "-p", "n=512", "-p", "k=640", "--json")[1])
     rows = found["instructions"]
@@ -148,6 +149,7 @@ def test_a_kernel_without_matrix_instructions_has_the_peak_of_hbm(objdump: tuple
     assert found["gbytes_per_second_predicted"] == pytest.approx(12e6 / found["seconds_predicted"] / 1e9, rel=0.01)
 
 
+@pytest.mark.slow
 def test_origins_belong_to_the_same_code_only() -> None:
     library = family("gemm-bf16")
     kernel = library.build("gfx950", {"tile": "64x64x64"})

@@ -45,6 +45,7 @@ def test_no_bound_is_above_what_the_model_says_of_a_drawn_loop(seed: int) -> Non
     assert not above(seed)
 
 
+@pytest.mark.slow
 def test_the_fp8_loop_stands_at_its_bound() -> None:
     library, parameters = family("gemm-fp8"), {"tile": "256x256x128", "schedule": "interleave"}
     values = library.contract("gfx950", parameters).resolve_run({**parameters, "m": 256, "n": 256, "k": 2048})

@@ -51,6 +51,7 @@ def test_ends_of_ranges() -> None:
         assert table.at_end(True, ["trans_issue"])["trans_issue"] == 16 and table.at_end(True, [])["trans_issue"] == 8
 
 
+@pytest.mark.slow
 def test_the_range_is_what_the_ends_predict() -> None:
     """A chain of v_exp on a launch without far loads: nothing but its own parameters, the loop's and the launch's move it."""
     one = traced(EXP * 8)

@@ -189,6 +189,7 @@ def test_without_an_assembler_the_family_chooses(empty_cache: Path, monkeypatch:
     assert choose("gemm-bf16", "gfx942", "MI300X", {"m": 4096, "n": 4096, "k": 128})["tile"] == "128x128x64"
 
 
+@pytest.mark.slow
 def test_figures_of_a_typical_launch_give_the_times_of_others(objdump: tuple[str, ...]) -> None:
     """Large launches within 10 % of what is predicted when each is timed by itself; the figures survive JSON."""
     library, table = family("gemm-bf16"), timing("MI300X")
@@ -244,6 +245,7 @@ def test_parts_that_fill_the_gpu_are_tried(shape: tuple[int, int, int], splits: 
     assert {one.build["preload"] for one in candidates(family("gemm-bf16"), "gfx950", given | {"preload": False}, 256)} == {False}
 
 
+@pytest.mark.slow
 def test_times_of_a_split_product_are_those_of_both_kernels(objdump: tuple[str, ...]) -> None:
     """A row is the sum of what profile says of each; few builds stand for all numbers of parts."""
     library, table = family("gemm-bf16"), timing("MI355X")
