@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.emit.kernel import Kept, KernelBuilder
+from asmgen.author.emit.kernel import Kept, Kernel, KernelBuilder
+from asmgen.author.loop.argumentwait import fill_argument_wait
 from asmgen.author.loop.overlap import Then
 from asmgen.author.loop.pipeline import check_written, pipeline
 from asmgen.author.loop.stepunits import Shape, Step
 from asmgen.author.schedule.schedules import Schedule
+from asmgen.author.schedule.unitcosts import SIMDS
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import Copy
 from asmgen.author.tiles.columnwalk import ColumnWalk
@@ -134,6 +136,12 @@ class TileBuilder(KernelBuilder):
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
         check_written(self, {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit})
         return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty)
+
+    def finish(self, waits: str = "auto", wait_states: str = "auto") -> Kernel:
+        """Run the passes and return the finished kernel; see `KernelBuilder`. Code that needs no argument then stands before the first
+        that does (`asmgen.author.loop.argumentwait`)."""
+        fill_argument_wait(self, -(-self.contract.workgroup[0] // (LANES * SIMDS)))
+        return super().finish(waits, wait_states)
 
     @property
     def lane(self) -> Reg:
