@@ -179,6 +179,14 @@ def test_overwriting_alone_is_a_warning_in_foreign_code() -> None:
     assert [row[:2] for row in text("global_load_dword v10, v[0:1], off\nv_add_u32 v10, v10, v1\n")] == [("W001", "error")]
 
 
+@pytest.mark.parametrize(("load", "severity"), [("global_load_lds_dword v[4:5], off", "warning"),
+                                                ("buffer_load_dword v4, s[0:3], 0 offen lds", "error")])
+def test_global_loads_into_lds_may_count_on_lgkmcnt(load: str, severity: str) -> None:
+    """LLVM counts them there, the hardware's manual does not; of buffer loads nobody says so."""
+    code = f"ds_read_b32 v1, v0\n{load}\ns_waitcnt lgkmcnt(1)\nv_mov_b32 v2, v1\ns_endpgm"
+    assert [row for row in text(code) if row[0] == "W001"] == [("W001", severity, "v_mov_b32", None, 0)]
+
+
 def test_lds_loads_over_each_other_are_a_note() -> None:
     k = builder()
     k.ds_read_b32(v[10], v[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from asmgen.checks.counters.ledger import VM, Operation
+from asmgen.checks.counters.ledger import LGKM, VM, Operation
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED
 from asmgen.program.controlflow import ControlFlow
@@ -19,6 +19,8 @@ _EXEC = NAMED["exec"].mask
 # After these, the lanes that a load was issued for are still among those that run, or fewer of them run.
 _NARROWING = frozenset({"s_and_b64", "s_and_saveexec_b64", "s_or_b64", "s_or_saveexec_b64", "s_wqm_b64"})
 _LONGEST = 400
+LLVM_COUNTS = ("global_load_lds", "scratch_load_lds")
+"""Loads into LDS that LLVM 22 counts on lgkmcnt besides vmcnt (docs/facts/instructions.md section 4)."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,14 @@ class Route:
     """How a producer reaches a consumer while still in flight.
 
     `certain` as the module says. `newer` is the fewest in-order operations issued between. `lanes` is whether other lanes than the
-    producer's may run at the consumer on every such path.
+    producer's may run at the consumer on every such path. `counted` is whether a wait on every such path serves if global loads into
+    LDS count on lgkmcnt too, as LLVM takes them to.
     """
 
     certain: bool
     newer: int
     lanes: bool
+    counted: bool
 
 
 def find_route(program: Program, flow: ControlFlow, operations: list[Operation], touches: list[int], producer: int, consumer: int,
@@ -40,16 +44,16 @@ def find_route(program: Program, flow: ControlFlow, operations: list[Operation],
     source = operations[producer]
     found: list[Route] = []
     entries = {0, program.labels.get(program.entry, 0)}
-    stack = [(producer + 1, flow.block_of[producer], 0, False, False)]
-    seen: set[tuple[int, bool, bool]] = set()
+    stack = [(producer + 1, flow.block_of[producer], 0, 0, False, False, False)]
+    seen: set[tuple[int, bool, bool, bool]] = set()
     while stack and len(seen) < _LONGEST:
-        position, number, newer, joined, lanes = stack.pop()
+        position, number, newer, loads, joined, lanes, counted = stack.pop()
         block = flow.blocks[number]
         alive = True
         while position <= block.last:
             operation = operations[position]
             if position == consumer:
-                found.append(Route(True, newer, lanes))
+                found.append(Route(True, newer, lanes, counted))
             if position in (consumer, producer) or operation.leaves or source.arrives & touches[position]:
                 alive = False
                 break
@@ -58,21 +62,23 @@ def find_route(program: Program, flow: ControlFlow, operations: list[Operation],
                 if count is not None and (count == 0 or source.ordered and newer >= count):
                     alive = False
                     break
+                counted = counted or count is not None and source.ordered and newer + loads >= count
             if counter in operation.weight and operation.ordered:
                 newer += 1
+            loads += counter == LGKM and operation.fills_lds and program.instructions[position].name.startswith(LLVM_COUNTS)
             lanes = _other_lanes(program.instructions[position], lanes)
             position += 1
         if not alive or joined and len(block.successors) > 1:
             continue
         for successor in block.successors:
             following = flow.blocks[successor]
-            key = (successor, joined or len(following.predecessors) > 1 or following.first in entries, lanes)
+            key = (successor, joined or len(following.predecessors) > 1 or following.first in entries, lanes, counted)
             if key not in seen:
                 seen.add(key)
-                stack.append((following.first, successor, newer, key[1], lanes))
+                stack.append((following.first, successor, newer, loads, key[1], lanes, counted))
     if not found:
-        return Route(False, 0, False)
-    return min(found, key=lambda route: (route.lanes, route.newer))
+        return Route(False, 0, False, False)
+    return min(found, key=lambda route: (route.lanes, route.counted, route.newer))
 
 
 def _other_lanes(instruction: Instruction, lanes: bool) -> bool:

@@ -274,6 +274,8 @@ class Verifier:
                                arrival))
             elif not (self.own or arrival.kind == "own-dma" or self._reads(arrival, position)):
                 judged.append(("warning", " (right only if it has landed all the same)", arrival))
+            elif route.counted and not self.own:
+                judged.append(("warning", " (right only if global loads into LDS count on lgkmcnt too, as LLVM takes them to)", arrival))
             elif route.lanes:
                 judged.append(("warning", " (EXEC was replaced in between: right only if the lanes differ)", arrival))
             else:
