@@ -20,12 +20,13 @@ from asmgen.kernels.attention_backward.work import QueryHead, Ring, columns, eac
 
 @BACKWARD.variant("gfx942", tile=(16, 192), waves=4, schedule="interleave", occupancy=1, d=128, dropout=False)
 @BACKWARD.variant("gfx942", tile=(32, 192), waves=4, schedule="interleave", occupancy=1, d=64, dropout=False)
+@BACKWARD.variant("gfx942", tile=(16, 128), waves=4, schedule="interleave", occupancy=1, d=128, dropout=True)
 @BACKWARD.variant("gfx942", tile=(32, 128), waves=4, schedule="interleave", occupancy=1, d=64, dropout=True)
 def cdna3(k: ag.TileBuilder) -> None:
     """48 keys for each wave; 32 with dropout."""
     (queries, keys), d = k.variant.tile, k.variant.d
     small = k.matrix_shape(f"f32_16x16x16_{k.p.dtype}")
-    M = k.matrix_shape(f"f32_32x32x8_{k.p.dtype}") if k.p.dropout else small
+    M = k.matrix_shape(f"f32_32x32x8_{k.p.dtype}") if k.p.dropout and queries == 32 else small  # a mask of 32 queries has its layout
     narrow = M if d // 4 >= M.d.columns else small  # of dQ, of whose columns a wave has a quarter
     fa, fb = ag.deep(M.a, 2), ag.deep(M.b, 2)
     own, edge, deep_of, rounding = keys // 4, M.d.rows, M.a.columns, k.p.rounding.removesuffix("d")
@@ -55,7 +56,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     begins = k.tile("begins", 2 * queries, edge, M.d, stages=early - 1, note="-LSE / softmax_scale, then -delta")
     c = key_factors(k, at, S)
     seen = seen_by(k, S)
-    dropout = dropping(k, at, S, begins.part(queries, 0, queries, edge) if k.p.dropout else None)
+    dropout = dropping(k, at, S, low=False)
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
 
@@ -95,9 +96,10 @@ def cdna3(k: ag.TileBuilder) -> None:
                 for one, half in zip(columns(S), columns(P), strict=True):
                     ag.convert(k, half, one, rounding, nan=False)
                 drop(k, dropout, P, n)
-            scores(dP, do, n, V, tile_of(begins, n).part(queries, 0, queries, edge))
+            low = tile_of(begins, n).part(queries, 0, queries, edge)
+            scores(dP, do, n, V, low)
             with vector:
-                choose(k, dropout, dP, n)
+                choose(k, dropout, dP, n, low)
             with memory:
                 found = tile_of(begins, t + early)
                 ag.load(k, ag.Vector("begins", "row", 2 * queries, M.d, found.registers, found.index), head.statistics.k(t + early))

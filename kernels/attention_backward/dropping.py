@@ -12,29 +12,31 @@ from dataclasses import dataclass
 import asmgen as ag
 from asmgen.kernels.attention_backward.heads import head_number
 from asmgen.kernels.attention_backward.work import KeyPart, QueryHead
+from asmgen.kernels.sequences import dropout as masking
 from asmgen.kernels.sequences.dropout import KeysByQueries, QueriesByKeys, keys_by_queries, new_draws, queries_by_keys, replace_dropped
+from asmgen.kernels.sequences.halftiles import HalfTiles, half_tiles
 
 
 @dataclass(frozen=True)
 class Dropping:
-    """A wave's masks, and `low`: a column of queries with what their dP begin at."""
+    """A wave's masks, and `low`: a column of queries with what their dP begin at, where the step has none."""
 
-    masks: QueriesByKeys
-    low: ag.Tile
+    masks: QueriesByKeys | HalfTiles
+    low: ag.Tile | None
 
 
-def dropping(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile, low: ag.Tile | None = None) -> Dropping | None:
-    """Dropout of a wave with such scores, whose dP begin at a column `low`, or one of its own; None in a build without. Changes SCC and
-    VCC."""
+def dropping(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile, low: bool = True) -> Dropping | None:
+    """Dropout of a wave with such scores, with or without a column `low`; None in a build without. Changes SCC and VCC."""
     if not k.p.dropout:
         return None
     with k.scratch("key0", file="s") as key0:
         k.s_mul_i32(key0, k.wave.register, scores.columns)
         k.s_add_u32(key0, key0, at.key0)
         done = (k.argument(f"{tensor}_stride_{name}") for tensor in "kv" for name in "sh")
-        masks = queries_by_keys(k, key0, scores.columns, lambda name: k.registers.share(name, next(done)))
+        make = queries_by_keys if scores.rows == masking.BLOCK else half_tiles
+        masks = make(k, key0, scores.columns, lambda name: k.registers.share(name, next(done)))
     f = scores.fragment
-    return Dropping(masks, k.tile("low", scores.rows, f.columns, f, note="what dP begins at") if low is None else low)
+    return Dropping(masks, k.tile("low", scores.rows, f.columns, f, note="what dP begins at") if low else None)
 
 
 def begin(k: ag.TileBuilder, dropout: Dropping | None, at: KeyPart, head: QueryHead) -> None:
@@ -47,7 +49,7 @@ def begin(k: ag.TileBuilder, dropout: Dropping | None, at: KeyPart, head: QueryH
 
 def starts(dropout: Dropping | None, slopes: ag.Tile) -> tuple[ag.Tile, ...]:
     """What begins at -delta in each step."""
-    return (slopes,) if dropout is None else (slopes, dropout.low)
+    return (slopes,) if dropout is None or dropout.low is None else (slopes, dropout.low)
 
 
 def draw(k: ag.TileBuilder, dropout: Dropping | None, at: ag.StepIndex) -> None:
@@ -59,13 +61,14 @@ def draw(k: ag.TileBuilder, dropout: Dropping | None, at: ag.StepIndex) -> None:
 def drop(k: ag.TileBuilder, dropout: Dropping | None, weights: ag.Tile, at: ag.StepIndex) -> None:
     """Elements of P, rounded, become 0."""
     if dropout is not None:
-        dropout.masks.drop(k, weights, at)
+        masking.drop(k, dropout.masks.kept, weights, at)
 
 
-def choose(k: ag.TileBuilder, dropout: Dropping | None, slopes: ag.Tile, at: ag.StepIndex) -> None:
-    """Elements of dP become what they began at where P has been dropped."""
-    if dropout is not None:
-        dropout.masks.choose(k, slopes, dropout.low, at)
+def choose(k: ag.TileBuilder, dropout: Dropping | None, slopes: ag.Tile, at: ag.StepIndex, low: ag.Tile | None = None) -> None:
+    """Elements of dP become what they began at, a column `low` or that of `dropout`, where P has been dropped."""
+    start = low if dropout is None or dropout.low is None else dropout.low
+    if dropout is not None and start is not None:
+        masking.choose(k, dropout.masks.kept, slopes, start, at)
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,12 @@ _MOST_WORKGROUPS = 1 << 22
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    few = variant.arch == "gfx942" and variant.dropout
     return (
         ag.Parameter("dtype", "build", str, "type of the tensors; all sums are float32", default="bf16", choices=("bf16", "f16")),
-        ag.Parameter("d", "build", int, "elements of a head's row; 64 with dropout on gfx942", default=64 if few else 128,
-                     choices=(64,) if few else (128, 64)),
+        ag.Parameter("d", "build", int, "elements of a head's row", default=128, choices=(128, 64)),
         ag.Parameter("dq", "build", str, "how dQ is added up. atomic: workgroups of keys add float32 to memory, in any order; ordered: a "
                      "kernel of its own has all keys of a query, which gives the same bits each time", default="atomic",
-                     choices=("atomic",) if few else ("atomic", "ordered")),
+                     choices=("atomic", "ordered")),
         ag.Parameter("dq_type", "build", str, "type in which dq=atomic adds up dQ in memory; bf16 moves half as much, and its "
                      "errors grow with the square root of sk", default="f32", choices=("f32", "bf16")),
         *((ag.Parameter("rounding", "build", str, "how P and dS become operands", default="nearest", choices=("nearest", "truncated")),)

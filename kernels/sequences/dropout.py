@@ -247,33 +247,40 @@ class QueriesByKeys:
             k.s_add_u32(self.row, self.row, 1)
 
     def _exchange(self, k: ag.TileBuilder, kept: Sequence[ag.Reg]) -> None:
-        with k.scratch("selectors", 2) as selectors, k.scratch("sign") as sign:
-            for side, selector in enumerate((0x0C010C00, 0x0C030C02)):  # two bytes of a word, zeros above each
-                k.v_mov_b32(selectors[side], selector)
-            k.v_mov_b32(sign, 0x000F000F)
-            for word in (0, 2):
-                k.v_permlane32_swap_b32(self.words[word], self.words[word + 1])
-            for pair, one in enumerate(kept):
-                source = self.words[pair // 2]
-                k.v_perm_b32(one, source, source, selectors[pair % 2])
-                k.v_pk_sub_i16(one, one, self.below)
-                k.v_pk_ashrrev_i16(one, sign, one)
+        for word in (0, 2):
+            k.v_permlane32_swap_b32(self.words[word], self.words[word + 1])
+        keep_bytes(k, kept, self.words, self.below)
 
-    def drop(self, k: ag.TileBuilder, weights: ag.Tile, at: ag.StepIndex) -> None:
-        """Elements of a tile of P, pairs of 16 bits, become 0."""
-        half = self.kept.count // len(self.columns)
-        with k.at(at):
-            for number in range(len(self.columns)):
-                own = weights.base(0, number)
-                for pair in range(half):
-                    k.v_and_b32(own[pair], self.kept[number * half + pair], own[pair])
 
-    def choose(self, k: ag.TileBuilder, tile: ag.Tile, other: ag.Tile, at: ag.StepIndex) -> None:
-        """Elements of a tile of float32 that are dropped become those of `other`, whose columns are alike."""
-        half = self.kept.count // len(self.columns)
-        with k.at(at):
-            for number, _ in enumerate(self.columns):
-                replace_dropped(k, tile.base(0, number), other.base(0, 0), self.kept[number * half:(number + 1) * half - 1])
+def keep_bytes(k: ag.TileBuilder, kept: Sequence[ag.Reg], words: ag.Reg, below: ag.Reg) -> None:
+    """Halves of -1 where a byte is below those of `below`, else 0: two registers for the four bytes of each word."""
+    with k.scratch("selectors", 2) as selectors, k.scratch("sign") as sign:
+        for side, selector in enumerate((0x0C010C00, 0x0C030C02)):  # two bytes of a word, zeros above each
+            k.v_mov_b32(selectors[side], selector)
+        k.v_mov_b32(sign, 0x000F000F)
+        for pair, one in enumerate(kept):
+            source = words[pair // 2]
+            k.v_perm_b32(one, source, source, selectors[pair % 2])
+            k.v_pk_sub_i16(one, one, below)
+            k.v_pk_ashrrev_i16(one, sign, one)
+
+
+def drop(k: ag.TileBuilder, kept: ag.Reg, tile: ag.Tile, at: ag.StepIndex) -> None:
+    """Elements of a tile of P, pairs of 16 bits, become 0 where they are not `kept`."""
+    half = kept.count // tile.across
+    with k.at(at):
+        for number in range(tile.across):
+            own = tile.base(0, number)
+            for pair in range(half):
+                k.v_and_b32(own[pair], kept[number * half + pair], own[pair])
+
+
+def choose(k: ag.TileBuilder, kept: ag.Reg, tile: ag.Tile, other: ag.Tile, at: ag.StepIndex) -> None:
+    """Elements of a tile of float32 that are not `kept` become those of `other`, whose columns are alike."""
+    half = kept.count // tile.across
+    with k.at(at):
+        for number in range(tile.across):
+            replace_dropped(k, tile.base(0, number), other.base(0, 0), kept[number * half:(number + 1) * half - 1])
 
 
 def queries_by_keys(k: ag.TileBuilder, key0: ag.Reg, keys: int, scalar: Scalars) -> QueriesByKeys:
