@@ -38,7 +38,6 @@ def drawn_build(random: np.random.Generator) -> dict[str, Any]:
         arch = str(random.choice(["gfx942", "gfx950"]))
         if arch == "gfx942":
             build["rounding"] = str(random.choice(["nearest", "truncated"]))
-            build |= {"dq": "atomic", "d": 64} if build["dropout"] else {}
         build["dq_type"] = "bf16" if build["dq"] == "atomic" and random.random() < 0.3 else "f32"
         return {"family": "attention-backward", "arch": arch, **build}
     arch = str(random.choice(["gfx942", "gfx950"]))

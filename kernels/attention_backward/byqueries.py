@@ -40,7 +40,7 @@ def by_queries(k: ag.TileBuilder) -> None:
     start = k.tile("start", edge, own, M.d, note="-delta, in all rows")
     dS = k.tile("dS", BLOCK, own, ag.with_dtype(M.d, k.p.dtype), stages=2)
     by_keys = ag.in_order_of(M.a, ag.as_operand(ag.transposed(dS.tiles[0]), M, "b").fragment)
-    ring = Ring(k, 8 if k.p.dropout else 12, fa, "v")
+    ring = Ring(k, 12 if not k.p.dropout else 8 if new else 4, fa, "v")
     of_k, of_v = rows_in_lds(k, "K", BLOCK, fa, by_keys, 1), rows_in_lds(k, "V", BLOCK, fa, None, 1)
 
     at = place_queries(k)
@@ -55,7 +55,7 @@ def by_queries(k: ag.TileBuilder) -> None:
     seen = keys_seen(k, row0, first, S)
     kv, vv = (head_rows(k, name, at.batch, at.kv_head).walk(first, BLOCK, ROWS_AHEAD) for name in "kv")
     k.forget("load")
-    memory, matrix, vector = k.streams("memory", "matrix", "vector")
+    memory, matrix, vector, draws = k.streams("memory", "matrix", "vector", "draws")
     ag.zero(k, dQ)
 
     def changes(n: ag.StepIndex) -> None:
@@ -89,18 +89,15 @@ def by_queries(k: ag.TileBuilder) -> None:
             with matrix:
                 ag.mma(k, S, A, Q.part(0, first, own, fa.columns), first=not first)
         with vector:
-            draw_keys(k, dropout, 0, n)
             for one, own_low in zip(columns(S), low, strict=True):
                 ag.fma(k, one, one, c, own_low, packed=False)
                 ag.exp2(k, one, one)
-        if dropout is None:
-            changes(n)
-            add_up(t)
-        else:  # the products of masks stand apart
-            add_up(t)
-            with vector:
-                draw_keys(k, dropout, 1, n)
-            changes(n)
+        with draws:
+            draw_keys(k, dropout, 0, n)
+        changes(n)
+        with draws:
+            draw_keys(k, dropout, 1, n)
+        add_up(t)
         with vector:
             choose_keys(k, dropout, dP, start, n)
             ag.mul(k, dP, dP, S, packed=False)
@@ -108,7 +105,7 @@ def by_queries(k: ag.TileBuilder) -> None:
             ag.convert(k, dS[n], dP, rounding, nan=False)
 
     k.pipeline(step, steps, ag.Modulo(), empty=k.p.causal or k.p.window or k.p.varlen)
-    k.registers.release("Q", "dO", "S", "dP", "start", "dS", "ring")
+    k.registers.release("Q", "dO", "S", "dP", "start", "dS", "ring", "k_buffer", "v_buffer")
     without = k.fresh("no_queries")  # the descriptor of a wave after the last query would show that one
     k.s_cmp_ge_u32(row0, k.argument("sq"))
     k.s_cbranch_scc1(without)

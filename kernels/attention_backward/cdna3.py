@@ -1,5 +1,5 @@
 """attention-backward for gfx942: 4 waves, one on each SIMD, with 48 keys each; a step takes 16 queries, or 32 of half the elements. With
-dropout, whose masks are tiles of 32 x 32, a wave has 32 keys and a step 32 queries; LDS has no room for so many of d = 128.
+dropout, whose masks are tiles of 32 x 32, a wave has 32 keys, and a step 32 queries where LDS has room for them, else half a tile.
 
 As in `pinned`, a wave keeps dK^T and dV^T of its keys, and V; here K too, and the columns of all keys that it wants for its part of dQ: LDS
 has room for queries alone. gfx942 has no transposing reads, so LDS holds Q and dO twice: as rows, and transposed on their way through

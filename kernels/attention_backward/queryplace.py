@@ -37,14 +37,28 @@ def statistics_of(k: ag.TileBuilder, at: ag.HeadTile, row0: ag.Reg, start: ag.Ti
     k.s_lshl_b32(blocks, blocks, (2 * together).bit_length() - 1)
     line = ag.Matrix("statistics", "f32", base, 1, blocks, 0).rows(0, 1)
     k.s_lshl_b32(column, row0, 1)
+    done = 0
     for number, pair in enumerate(zip(*(apart(vector) for vector in (low, delta)), strict=True)):
-        if number and number * width % together == 0:
-            k.s_add_u32(column, column, together)
+        inside = number * width % together
         for half, vector in enumerate(pair):
+            place = 2 * number * width - inside + half * together  # each block has both statistics of its queries
+            k.s_add_u32(column, column, place - done)
+            done = place
             ag.load(k, vector, line, column=column)
-            k.s_add_u32(column, column, width if half else together)
-        k.s_sub_u32(column, column, together)
+            if width > together:
+                k.s_add_u32(column, column, together)
+                done += together
+                _other_block(k, vector, line, column)
     ag.mul(k, low, low, c)
     ag.move(k, start, delta)
     k.registers.release("delta", "blocks", "column", "statistics_head", "q_buffer", "do_buffer", "statistics_buffer", "q_head", "do_head")
     return c, apart(low)
+
+
+def _other_block(k: ag.TileBuilder, vector: ag.Vector, line: ag.Rows, column: ag.Reg) -> None:
+    """The second half of a vector comes from the block after the one that it was loaded from. Changes VCC."""
+    with k.scratch("later") as later, k.scratch("second") as second:
+        ag.load(k, ag.Vector("later", "column", vector.fragment.columns, vector.fragment, ag.RegisterSet((later,))), line, column=column)
+        k.v_and_b32(second, vector.fragment.columns // 2, k.lane)
+        k.v_cmp_ne_u32(ag.vcc, 0, second)
+        k.v_cndmask_b32(vector.registers[0], vector.registers[0], later, ag.vcc)
