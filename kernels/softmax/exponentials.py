@@ -63,3 +63,15 @@ def logarithm_of(k: ag.TileBuilder, total: ag.Vector, R: ag.Tile, top: ag.Vector
         ones_for_zeros(k, total)
     ag.log2(k, total, total)
     ag.mul(k, total, total, LN_2)
+
+
+def gradient_of(k: ag.TileBuilder, y: ag.Tile, dy: ag.Tile, total: ag.Vector, log: bool) -> None:
+    """dx in dy's place, by way of y's: y (dy - total), where total is the row's sum of y dy; of the logarithm dy + exp(y) total, where it
+    is the negative of that of dy."""
+    if log:
+        ag.mul(k, y, y, LOG2_E)
+        ag.exp2(k, y, y)
+        ag.fma(k, dy, y, total, dy)
+    else:
+        ag.sub(k, dy, dy, total)
+        ag.mul(k, dy, dy, y)

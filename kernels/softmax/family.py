@@ -27,8 +27,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("mask", "build", str, "causal: row r sees columns up to r % queries + columns - queries; length: columns before "
                      "lengths[r]; others become 0, of log minus infinity", default="none",
                      choices=("none", "causal", "length") if variant.lanes >= ag.LANES else ("none",)),
-        ag.Parameter("backward", "build", bool, "dx from dy and the result y, which says what was masked", default=False,
-                     choices=(False, True) if one_pass else (False,)),
+        ag.Parameter("backward", "build", bool, "dx from dy and the result y, which says what was masked", default=False),
         ag.Parameter("dtype", "build", str, "type of x, y, dy and dx", default="bf16", choices=TYPES),
         ag.Parameter("out", "build", str, "type of d", default="bf16", choices=TYPES),
         *row_parameters(variant, fragments),

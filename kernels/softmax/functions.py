@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from asmgen.kernels.rowlaunch import TensorRows, empty, launch, rows_of, same_shape
-from asmgen.kernels.tensors import TensorError, located, plain_name
+from asmgen.kernels.tensors import Facts, TensorError, located, plain_name
 
 
 def apply(x: Any, log: bool = False, mask: str = "none", lengths: Any = None, out: Any = None, out_dtype: str = "", device: Any = None,
@@ -28,8 +29,8 @@ def apply(x: Any, log: bool = False, mask: str = "none", lengths: Any = None, ou
     if mask == "causal":
         shape["queries"] = rows.shape[-2] if len(rows.shape) > 1 else 1
     if mask == "length":
-        if lengths is None or plain_name(located("lengths", lengths, of)[1][2]) != "int32":
-            raise TensorError(f"lengths of {of} must be int32 numbers, one for each of {rows.rows} rows, where mask is length")
+        if lengths is None or not _is_for_rows(located("lengths", lengths, of)[1], rows.rows):
+            raise TensorError(f"lengths of {of} must be int32 numbers side by side, one for each of {rows.rows} rows, where mask is length")
         tensors["lengths"] = lengths
     launch("softmax", of, build, shape, tensors, ("d",), device, stream)
     return d
@@ -49,6 +50,13 @@ def backward(y: Any, dy: Any, log: bool = False, out: Any = None, device: Any = 
     shape = {"rows": rows.rows, "y_stride": rows.stride, "dy_stride": gradient.stride, "dx_stride": made.stride}
     launch("softmax", of, build, shape, {"y": y, "dy": dy, "dx": dx}, ("dx",), device, stream)
     return dx
+
+
+def _is_for_rows(facts: Facts, rows: int) -> bool:
+    """Whether a tensor has an int32 number for each row, without gaps."""
+    shape, strides, dtype = facts
+    dense = all(apart == math.prod(shape[axis + 1:]) for axis, apart in enumerate(strides) if shape[axis] > 1)
+    return plain_name(dtype) == "int32" and math.prod(shape) == rows and dense
 
 
 def _access(*tensors: TensorRows) -> dict[str, str]:

@@ -9,7 +9,7 @@ from asmgen.kernels.rows.rowshape import PER_LANE, RowShape, shape_of
 from asmgen.kernels.rows.rowsums import RowSums
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, narrow, row_tile
 from asmgen.kernels.rows.variants import row_variants
-from asmgen.kernels.softmax.exponentials import LOG2_E, NEAR, exponentials, inverse_of, logarithm_of
+from asmgen.kernels.softmax.exponentials import NEAR, exponentials, gradient_of, inverse_of, logarithm_of
 from asmgen.kernels.softmax.family import SOFTMAX
 from asmgen.kernels.softmax.visible import Visible
 
@@ -97,13 +97,8 @@ def _backward(k: ag.TileBuilder) -> None:
     if ahead:
         ask()
     if p.log:
-        ag.mul(k, Y, Y, LOG2_E)
-        ag.exp2(k, Y, Y)
         ag.neg(k, total, total)
-        ag.fma(k, DY, Y, total, DY)
-    else:
-        ag.sub(k, DY, DY, total)
-        ag.mul(k, DY, DY, Y)
+    gradient_of(k, Y, DY, total, p.log)
     narrow(k, D, DY, p.dtype)
     dx.store(D)
     if not ahead:

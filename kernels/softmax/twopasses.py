@@ -1,4 +1,4 @@
-"""Softmax of rows that are read twice, part by part: once for the largest element and the sum of exponentials, once for the result."""
+"""Softmax of rows that are read twice, part by part, forward and backward: once for the sums of a row, once for the result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asmgen as ag
 from asmgen.kernels.rows.rowshape import FEW_FRAGMENTS, PER_LANE, ROW_LANES, RowShape, shape_of
 from asmgen.kernels.rows.rowsums import RowSums
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, narrow, row_tile
-from asmgen.kernels.softmax.exponentials import FINITE, LN_2, LOG2_E, ones_for_zeros
+from asmgen.kernels.softmax.exponentials import FINITE, LN_2, LOG2_E, gradient_of, ones_for_zeros
 from asmgen.kernels.softmax.family import SOFTMAX
 from asmgen.kernels.softmax.visible import Visible
 
@@ -18,6 +18,11 @@ _PART = FEW_FRAGMENTS * PER_LANE * _LANES
 @SOFTMAX.variant("gfx950", waves=ROW_LANES[_LANES], lanes=_LANES, passes=2)
 @SOFTMAX.variant("gfx942", waves=ROW_LANES[_LANES], lanes=_LANES, passes=2)
 def two_passes(k: ag.TileBuilder) -> None:
+    """The result, or the gradient."""
+    (_backward if k.p.backward else _forward)(k)
+
+
+def _forward(k: ag.TileBuilder) -> None:
     """Each lane has the largest element and the sum of exponentials of its own columns, until the workgroup brings them together."""
     p = k.p
     part = RowShape(_PART, _LANES, k.variant.wave_count)
@@ -61,6 +66,58 @@ def two_passes(k: ag.TileBuilder) -> None:
             ag.mul(k, R, R, total)
         narrow(k, D, R, p.dtype)
         d.store(D, column)
+    walk.go_on("rows")
+
+
+def _backward(k: ag.TileBuilder) -> None:
+    """Each lane has the sum of y dy, or of dy, of its own columns, until the workgroup brings them together."""
+    p = k.p
+    part = RowShape(_PART, _LANES, k.variant.wave_count)
+    starts = range(0, p.columns, _PART)
+
+    # register plan
+    walk = RowWalk(k, shape_of(k.variant, p.columns))
+    inputs = {name: RowTensor(walk, name, p.dtype) for name in ("y", "dy")}
+    dx = RowTensor(walk, "dx", p.dtype, one_before=True)
+    raw = {name: [row_tile(k, f"{name.upper()}{number}", p.dtype, part) for number in range(2)] for name in inputs}
+    wide = {name: row_tile(k, f"{name.upper()}_WIDE", "f32", part) for name in inputs}
+    Y, DY = wide.values()
+    D = DY if p.dtype == "f32" else ag.narrowed(DY, p.dtype)
+    total, sums = ag.row_vector(k, "total", DY, apart=True), RowSums(walk)
+
+    def ask(turn: int, column: int) -> None:
+        for name, tensor in inputs.items():
+            tensor.load(raw[name][turn % 2], column)
+
+    def take(turn: int) -> None:
+        for name, tensor in inputs.items():
+            tensor.widen(wide[name], raw[name][turn % 2])
+
+    ask(0, 0)
+    walk.begin("rows")
+    ag.fill_with(k, total, 0)
+    for turn, _ in enumerate(starts):
+        ask(turn + 1, starts[(turn + 1) % len(starts)])
+        take(turn)
+        if not p.log:
+            ag.mul(k, DY, DY, Y)
+        ag.row_sum(k, total, DY, across=False, start=True)
+    sums.finish("sum", total)
+    if p.log:
+        ag.neg(k, total, total)
+    dx.go_on()
+    walk.look_ahead()
+    for turn, column in enumerate(starts, len(starts)):
+        last = column == starts[-1]
+        if last:
+            for tensor in inputs.values():
+                tensor.go_on()
+        ask(turn + 1, 0 if last else column + _PART)
+        take(turn)
+        gradient_of(k, Y, DY, total, p.log)
+        narrow(k, D, DY, p.dtype)
+        dx.store(D, column)
+    sums.guard()
     walk.go_on("rows")
 
 
