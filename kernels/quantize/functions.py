@@ -9,7 +9,7 @@ from typing import Any
 from asmgen.kernels.quantize.formats import BLOCKS, GROUP, TILE_ROWS, group_of, is_blocks, least_scale_stride, row_bytes
 from asmgen.kernels.rowlaunch import TensorRows, empty, launch, rows_of, vector
 from asmgen.kernels.rows.blockscales import BLOCK, SHUFFLED_ROWS
-from asmgen.kernels.tensors import TensorError, gpu_of, located
+from asmgen.kernels.tensors import TensorError, gpu_of, located, plain_name
 
 _DWORD = 4
 _EIGHT = {("fp8", "gfx950"): "float8_e4m3fn", ("bf8", "gfx950"): "float8_e5m2", ("fp8", "gfx942"): "float8_e4m3fnuz",
@@ -55,16 +55,29 @@ def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", lay
     scales = next((one for one in (scale, scale_out) if one is not None), None)
     if scales is None:
         scales = empty(x, scale_shape, scale_kind)
+    elif group == "tensor":
+        vector("scale", scales if located("scale", scales, of)[1][0] else scales.reshape(1), of, 1, "f32")
+    else:
+        _check_scales(of, scales, scale_shape, scale_kind)
     tensors = {"x": x, "d": d, "scale": scales}
     if smooth is not None:
         tensors["smooth_scale"] = vector("smooth", smooth, of, rows.columns, rows.dtype)
     further = _transposed(build, tensors, rows, used.arch) if columnwise else {}
     run: dict[str, Any] = {"rows": rows.rows, "x_stride": rows.stride, "d_stride": stride, **further}
     if group_of(build) in (str(GROUP), str(BLOCK)):
-        run["scale_stride"] = located("scale", scales, of)[1][0][-1]
+        (count, width), (apart, _), _ = located("scale", scales, of)[1]
+        run["scale_stride"] = apart if count > 1 else width
     written = tuple(name for name in ("d", "scale", "d_t", "scale_t") if name in tensors and (name != "scale" or scale is None))
     launch("quantize", of, build, run, tensors, written, used, stream)
     return (d, scales) if not columnwise else (d, scales, tensors["d_t"], tensors["scale_t"])
+
+
+def _check_scales(of: str, scales: Any, wanted: tuple[int, ...], kind: str) -> None:
+    """Raises TensorError for scales that have no room for all, or other elements. e8m0 numbers may have a type of their own."""
+    shape, strides, dtype = located("scale_out", scales, of)[1]
+    bytes_ = ("uint8", "float8_e8m0fnu") if kind == "uint8" else (kind,)
+    if len(shape) != len(wanted) or shape[0] < wanted[0] or shape[1:] != wanted[1:] or strides[-1] != 1 or plain_name(dtype) not in bytes_:
+        raise TensorError(f"scale_out of {of} must be {list(wanted)} of {kind}, side by side, got {list(shape)} of {plain_name(dtype)}")
 
 
 def _transposed(build: dict[str, Any], tensors: dict[str, Any], rows: TensorRows, arch: str) -> dict[str, int]:

@@ -166,3 +166,18 @@ def test_rope_of_sequences_into_a_cache(device: EmulatedDevice) -> None:
 def test_what_is_not_taken_is_refused(call: Any, sentence: str, device: EmulatedDevice) -> None:
     with pytest.raises(TensorError, match=sentence):
         call(device)
+
+
+def test_scales_and_lengths_of_other_sizes_are_refused() -> None:
+    """They would be read, or written, beyond their ends."""
+    x = np.ones((4, 256), np.float32)
+    wrong: list[tuple[Any, dict[str, Any], str]] = [
+        (quantize.to, {"scale_out": np.zeros(3, np.float32)}, r"scale_out of quantize.to must be \[4\] of float32"),
+        (quantize.to, {"group": "128", "scale_out": np.zeros((4, 1), np.float32)}, r"must be \[4, 2\] of float32.*got \[4, 1\]"),
+        (quantize.to, {"to": "mxfp4", "scale_out": np.zeros((4, 8), np.float32)}, r"must be \[4, 8\] of uint8.*of float32"),
+        (quantize.to, {"group": "tensor", "scale": np.ones(1)}, "scale of quantize.to must be 1 elements of f32"),
+        (softmax.apply, {"mask": "length", "lengths": np.ones(3, np.int32)}, "lengths of softmax.apply must be int32 numbers side by side")]
+    with EmulatedDevice("gfx950") as device:
+        for function, named, sentence in wrong:
+            with pytest.raises(TensorError, match=sentence):
+                function(x, **named, device=device)
