@@ -25,7 +25,7 @@ ORDERS = ("lockstep", "serial", "random:5")
 TYPES = ("bf16", "f16", "f32")
 ARCHS = ("gfx950", "gfx942")
 FAMILIES = ("norm", "norm-backward", "softmax", "activation", "rope", "quantize")
-_LONGEST = 6000
+_LONG, _LONGEST = 6000, 1 << 16
 Draw = np.random.Generator
 
 
@@ -35,8 +35,9 @@ def pick(random: Draw, *values: Any) -> Any:
 
 
 def drawn_columns(random: Draw) -> int:
-    """Few or many, as a rule odd."""
-    return int(pick(random, random.integers(1, 140), random.integers(1, 1100), random.integers(1000, _LONGEST)))
+    """Few or many, as a rule odd; one in seven so many that only the variants for the longest rows, or none, take them."""
+    return int(pick(random, *2 * [random.integers(1, 140)], *2 * [random.integers(1, 1100)], *2 * [random.integers(1000, _LONG)],
+                    random.integers(_LONG, _LONGEST + 1)))
 
 
 def drawn_build(random: Draw, name: str, arch: str) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def drawn_shape(random: Draw, name: str, build: dict[str, Any]) -> dict[str, Any
         return shape
     shape = {"rows": int(pick(random, 1, random.integers(1, 9), random.integers(1, 70)))}
     if build["columns"] > 1000:
-        shape["rows"] = min(shape["rows"], 9)
+        shape["rows"] = min(shape["rows"], 9 if build["columns"] < _LONG else 3)
     if random.random() < 0.5:
         shape["each"] = int(random.integers(1, 4))
     if random.random() < 0.5:
