@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from asmgen.author.contract.contract import ContractError
 from asmgen.author.contract.problem import Problem
 from asmgen.author.contract.variant import Variant
 from asmgen.codeobject.load import CodeObject
@@ -104,9 +105,9 @@ def sweep(of: str, arch: str) -> int:
             own = {**build, **family(of).fixed(variant)}
             try:
                 strides = sides(of, variant, own)
-            except AsmgenError:  # not offered with that many lanes
+                found = faults(of, arch, own, strides)
+            except ContractError:  # not offered with that many lanes
                 continue
-            found = faults(of, arch, own, strides)
             failed, count = failed + len(found), count + len(strides)
             for one in found:
                 print(f"{of} {arch} {own} {one}", flush=True)

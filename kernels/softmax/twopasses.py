@@ -85,20 +85,20 @@ def _backward(k: ag.TileBuilder) -> None:
     D = DY if p.dtype == "f32" else ag.narrowed(DY, p.dtype)
     total, sums = ag.row_vector(k, "total", DY, apart=True), RowSums(walk)
 
-    def ask(turn: int, column: int) -> None:
+    def ask(number: int, column: int) -> None:
         for name, tensor in inputs.items():
-            tensor.load(raw[name][turn % 2], column)
+            tensor.load(raw[name][number % 2], column)
 
-    def take(turn: int) -> None:
+    def take(number: int) -> None:
         for name, tensor in inputs.items():
-            tensor.widen(wide[name], raw[name][turn % 2])
+            tensor.widen(wide[name], raw[name][number % 2])
 
     ask(0, 0)
     walk.begin("rows")
     ag.fill_with(k, total, 0)
-    for turn, _ in enumerate(starts):
-        ask(turn + 1, starts[(turn + 1) % len(starts)])
-        take(turn)
+    for number, _ in enumerate(starts):
+        ask(number + 1, starts[(number + 1) % len(starts)])
+        take(number)
         if not p.log:
             ag.mul(k, DY, DY, Y)
         ag.row_sum(k, total, DY, across=False, start=True)
@@ -107,13 +107,13 @@ def _backward(k: ag.TileBuilder) -> None:
         ag.neg(k, total, total)
     dx.go_on()
     walk.look_ahead()
-    for turn, column in enumerate(starts, len(starts)):
+    for number, column in enumerate(starts, len(starts)):
         last = column == starts[-1]
         if last:
             for tensor in inputs.values():
                 tensor.go_on()
-        ask(turn + 1, 0 if last else column + _PART)
-        take(turn)
+        ask(number + 1, 0 if last else column + _PART)
+        take(number)
         gradient_of(k, Y, DY, total, p.log)
         narrow(k, D, DY, p.dtype)
         dx.store(D, column)
