@@ -59,11 +59,6 @@ class StepScales:
         ag.prepare_fill(self.k, self.shared, self.source)
         self.k.registers.release(*(f"scale_{what}_{self.name}" for what in ("groups", "group0", "columns")))
 
-    @property
-    def frees(self) -> tuple[str, ...]:
-        """The registers that nothing uses after the loop."""
-        return (f"S{self.name.upper()}", f"{self.name}_scale_buffer")
-
 
 def scales_of(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
               wn: ag.WaveIndex, stages: int) -> dict[str, StepScales]:

@@ -17,7 +17,7 @@ from asmgen.author.schedule.schedules import Schedule
 from asmgen.author.schedule.unitcosts import SIMDS
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import Copy
-from asmgen.author.tiles.columnwalk import ColumnWalk
+from asmgen.author.tiles.columnwalk import ClosingWalks, ColumnWalk
 from asmgen.author.tiles.fragments import Fragment, MatrixShape, mfma
 from asmgen.author.tiles.globals import Matrix, Rows, Slice, Walk, packed_matrix
 from asmgen.author.tiles.shared import SharedTile, shared
@@ -251,7 +251,7 @@ class TileBuilder(KernelBuilder):
             raise TileError(f"{source} was read for t+{known} before: a view serves one iteration ahead", self.here())
         if fills and self.filling is not None:
             return self._own_offset(source, source.index.copy, pace)
-        return walk.take(self)
+        return walk.take(self, alone=len(self.columns) == 1)
 
     def _own_offset(self, source: Slice, copy: Copy, pace: int) -> Reg:
         """Advance a producer's source by a step."""
@@ -286,8 +286,10 @@ class TileBuilder(KernelBuilder):
     def loop_ends(self) -> None:
         """The loop's sources along K are spent: later uses of their rows make descriptors of their own. Walks begin again in other
         loops."""
-        for rows in [rows for columns in self.columns.values() for rows in columns.ahead]:
-            rows.descriptors.clear()
+        for columns in self.columns.values():
+            columns.spare(self)
+            for rows in columns.ahead:
+                rows.descriptors.clear()
         for walk in self.walks:
             walk.ahead = None
         self.columns.clear()
@@ -305,10 +307,10 @@ class TileBuilder(KernelBuilder):
         """Whether all sources are walks, each with an offset of its own."""
         return not self.columns
 
-    def closing(self) -> ColumnWalk | None:
-        """The sources, if all of them go at one pace and can close."""
-        one = next(iter(self.columns.values())) if len(self.columns) == 1 else None
-        return one if one is not None and one.closes and not self.walks and not self.offsets else None
+    def closing(self) -> ClosingWalks | None:
+        """The sources, if all of them can close."""
+        every = ClosingWalks(tuple(self.columns.values()))
+        return every if every.walks and every.closes and not self.walks and not self.offsets else None
 
     def follows_sources(self, unit: Unit) -> bool:
         """Whether a unit's addresses depend on the sources' offset."""

@@ -149,6 +149,7 @@ class ClosingPaths:
             k.s_cmp_eq_u32(self.apart, 0)
             k.s_cbranch_scc1(self.level)
         k.label(self.last)
+        self.sources.spare(k)
         copies.chosen = True
         _, self.overlapped = copies.last(copies.span(0, 1, self.far - 1, stop=1), {})
 

@@ -25,6 +25,9 @@ class ClosingSources(Protocol):
     def close_if_equal(self, k: Any, one: Reg, other: int) -> None:
         """Close the sources if an SGPR has that value. Changes SCC."""
 
+    def spare(self, k: Any) -> None:
+        """No code from here on reads from them: their registers are for whoever needs them."""
+
 
 class LoopSources:
     """What a pipeline asks a builder about sources. This one has none."""

@@ -10,6 +10,7 @@ it reads its last iteration again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -30,23 +31,16 @@ class ColumnWalk:
     ahead: dict[Rows, int] = field(default_factory=dict)
     offset: Reg | None = None
     pace: Reg | None = None
+    own: Reg | None = None
 
-    def take(self, k: KernelBuilder) -> Reg:
-        """The SGPR with the offset."""
+    def take(self, k: KernelBuilder, alone: bool) -> Reg:
+        """The SGPR with the offset. A walk that is not `alone` takes one for its pace too."""
         if self.offset is None:
             self.offset = k.hoist(lambda: k.registers.sgprs(1, k.registers.unused("k_offset"),
                                                            note=f"bytes that sources of {self.bytes_} a step have gone along K"))
+            if not alone:
+                self.own = k.hoist(lambda: k.registers.sgprs(1, k.registers.unused("k_pace"), note="bytes of a step, 0 after the last"))
         return self.offset
-
-    @property
-    def farthest(self) -> int:
-        """The iterations ahead of the farthest sources."""
-        return max(self.ahead.values(), default=0)
-
-    @property
-    def closes(self) -> bool:
-        """Whether all sources can close: none is read more than an iteration later than the farthest."""
-        return self.offset is not None and self.farthest - min(self.ahead.values()) <= 1
 
     def begin(self, k: KernelBuilder, ahead: int) -> None:
         """Before a loop whose first copy stands `ahead` iterations before the first."""
@@ -66,26 +60,61 @@ class ColumnWalk:
         if self.offset is not None:
             k.s_add_u32(self.offset, self.offset, self.bytes_ if self.pace is None else self.pace)
 
+    def spare(self, k: KernelBuilder) -> None:
+        """Its registers are for whoever needs them: the loop asks for no more."""
+        held = [self.offset, self.own, *(descriptor for rows in self.ahead for descriptor in rows.descriptors.values())]
+        k.registers.spare(*(one for one in held if one is not None and k.registers.holds(one)), at_need=True)
+
+    def records(self, ahead: int) -> list[Reg]:
+        """The sizes in the descriptors of sources that are read so many iterations ahead."""
+        return [descriptor[2] for rows, own in self.ahead.items() if own == ahead for descriptor in rows.descriptors.values()]
+
+
+@dataclass(frozen=True)
+class ClosingWalks:
+    """All sources of a loop, which close together."""
+
+    walks: tuple[ColumnWalk, ...]
+
+    @property
+    def farthest(self) -> int:
+        """The iterations ahead of the farthest sources."""
+        return max(max(walk.ahead.values(), default=0) for walk in self.walks)
+
+    @property
+    def closes(self) -> bool:
+        """Whether all of them can: none is read more than an iteration later than the farthest, and each walk but one has its own pace."""
+        late = any(self.farthest - own > 1 for walk in self.walks for own in walk.ahead.values())
+        return not late and all(walk.offset is not None for walk in self.walks) and sum(walk.own is None for walk in self.walks) <= 1
+
     def open(self, k: KernelBuilder, pace: Reg) -> None:
         """The sources are going to close; `pace` is an SGPR that nothing else uses as long as the loop runs."""
-        self.pace = pace
-        k.s_mov_b32(pace, self.bytes_)
+        for walk in self.walks:
+            walk.pace = pace if walk.own is None else walk.own
+            k.s_mov_b32(walk.pace, walk.bytes_)
 
     def close(self, k: KernelBuilder) -> None:
         """Close the sources; those that are already are not changed."""
-        assert self.pace is not None and self.offset is not None
-        for records in self._records():
-            k.s_mov_b32(records, self.offset)
-        k.s_mov_b32(self.pace, 0)
+        for walk, offset, pace in self._opened():
+            for records in walk.records(self.farthest):
+                k.s_mov_b32(records, offset)
+            k.s_mov_b32(pace, 0)
 
     def close_if_equal(self, k: KernelBuilder, one: Reg, other: int) -> None:
         """Close the sources if an SGPR has that value. Changes SCC."""
-        assert self.pace is not None and self.offset is not None
         k.s_cmp_eq_u32(one, other)
-        for records in self._records():
-            k.s_cselect_b32(records, self.offset, records)
-        k.s_cselect_b32(self.pace, 0, self.pace)
+        for walk, offset, pace in self._opened():
+            for records in walk.records(self.farthest):
+                k.s_cselect_b32(records, offset, records)
+            k.s_cselect_b32(pace, 0, pace)
 
-    def _records(self) -> list[Reg]:
-        """The sizes in the descriptors of the farthest sources."""
-        return [descriptor[2] for rows, own in self.ahead.items() if own == self.farthest for descriptor in rows.descriptors.values()]
+    def spare(self, k: KernelBuilder) -> None:
+        """Nothing of them is read in the text from here on."""
+        for walk in self.walks:
+            walk.spare(k)
+
+    def _opened(self) -> Iterator[tuple[ColumnWalk, Reg, Reg]]:
+        """Each walk with its offset and its pace."""
+        for walk in self.walks:
+            assert walk.offset is not None and walk.pace is not None
+            yield walk, walk.offset, walk.pace
