@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, located, plain_name, shares
 from asmgen.kernels.tuned import choose
+from asmgen.kernels.usableviews import batch_strides, is_one_stride, layout_of, readable_matrix, readable_numbers
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
@@ -51,9 +51,11 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     `a` and `b` are both of bfloat16 or both of float16, or each of a type of float8 that the GPU has; `out` and `c` are of bfloat16,
     float16 or float32. Without `out` one is made like `a`, of `out_dtype` (by default the type of `a`, bfloat16 for float8). Each may be
     transposed: its rows, or its columns, have their elements side by side, with any stride between them. Leading axes are a batch; they
-    broadcast as those of numpy do, and each tensor must step through all of them by one stride. `bias` has N elements of the type of `out`.
+    broadcast as those of numpy do. PyTorch copies a view of what is read that lies in no such way (every second column, an expanded row, a
+    batch of several strides) on its current stream. `bias` has N elements of the type of `out`.
     float8 takes scales in float32 (none: 1): one for a tensor, or one for each row of `a` ([..., M]) and each column of `b` ([..., N]),
-    or for 1 x 128 of `a` ([M, K / 128], columns side by side) and 128 x 128 of `b` ([N / 128, K / 128] by rows; `b` is a transpose).
+    or for 1 x 128 of `a` ([M, K / 128], best with columns side by side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose).
+    Where an axis has no elements, nothing is launched, or D is beta c + bias where that axis is K.
 
     A numpy array may be any view and is moved without gaps. `device` and `stream` are as for `gemm.bf16`, and so is the choice of the
     variant. Where nothing but single elements can be loaded (odd strides, addresses or lengths), a slower variant does it. Raises
@@ -63,6 +65,8 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
         raise TensorError(f"c of {_MATMUL.name} must be given where beta is {beta}")
     if out is None:
         out = _empty(_MATMUL, a, b, out_dtype)
+    if getattr(a, "shape", ())[-1:] == getattr(b, "shape", ())[-2:-1] == (0,):
+        a, b = _one_zero(_MATMUL, a, -1), _one_zero(_MATMUL, b, -2)
     a, b = (_broadcast(one, out) for one in (a, b))
     tensors = {"a": a, "b": b, "d": out, "c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}
     return _start(_MATMUL, {name: tensor for name, tensor in tensors.items() if tensor is not None}, alpha, beta, device, stream)
@@ -83,27 +87,37 @@ def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
         raise TensorError(f"device of {of.name} must be a device of asmgen.launch, got {kind_of(device)}; EmulatedDevice('gfx950') or "
                           "HipDevice() would work")
+    for name in ("a", "b", *(["c"] if beta else [])):
+        batch = _batch(of, *(places[one][1][0][:-2] for one in "ab"))
+        layout = layout_of(*places["d"][1][:2])[0] if name == "c" and len(places["d"][1][0]) > 1 else ""
+        if len(places[name][1][0]) > 1:
+            tensors[name] = readable_matrix(of.name, name, tensors[name], places[name][1], batch, stream, layout)
+            places[name] = located(name, tensors[name], of.name)
     odd = any((places[name][0] or 0) % ALIGNMENT for name in "ab")
     facts = tuple((name, found) for name, (_, found) in places.items())
     plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd)
     check_writable(out, of.name)
-    for name in ("a", "b", "bias", "a_scale", "b_scale"):
+    c_elsewhere = "c" in tensors and places["c"][0] is not None and places["c"] != places["d"]  # where it is D, each wave reads its own
+    for name in ("a", "b", "bias", "a_scale", "b_scale", *(["c"] if beta and c_elsewhere else [])):
         if name in tensors and shares(tensors[name], out, places[name], places["d"]):
             raise TensorError(f"out of {of.name} shares elements with {name}, which workgroups read while others write; another out would "
                               "do")
-    given = {**tensors, **{name: _ones(of, a) for name in plan.ones}}
-    if "a_scale" in plan.by_columns:
-        given["a_scale"] = _by_columns(of, tensors["a_scale"], places["a_scale"][1])
-    plan.launches.start(device, {**dict.fromkeys(plan.unread, out), **given, **plan.numbers}, stream)
+    if plan.launches is None:
+        return out
+    numbers: dict[str, Any] = {
+        name: readable_numbers(of.name, name, tensors[name], places[name][1], stream, name in plan.by_columns)
+        for name in ("bias", "a_scale", "b_scale") if name in tensors}
+    numbers |= {**{name: _ones(of, a) for name in plan.ones}, **plan.numbers}
+    plan.launches.start(device, {**dict.fromkeys(plan.unread, out), **tensors, **numbers}, stream)
     return out
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A launch without its pointers: `unread` are those that the kernel does not read, `ones` scales that nobody gave, `by_columns` those
-    that are wanted by columns."""
+    """A launch without its pointers, or none where D has no elements: `unread` are those that the kernel does not read, `ones` scales that
+    nobody gave, `by_columns` those that are wanted by columns."""
 
-    launches: LaunchList
+    launches: LaunchList | None
     numbers: Mapping[str, Any]
     unread: tuple[str, ...]
     ones: tuple[str, ...]
@@ -125,9 +139,8 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     known = dict(facts)
     shapes = {name: found[0] for name, found in known.items()}
     for name in ("a", "b", "d"):
-        if len(shapes[name]) < 2 or 0 in shapes[name]:
-            raise TensorError(f"{_called(name)} of {of.name} must be a matrix, or a batch of them, of 1 row and 1 column or more, got the "
-                              f"shape {list(shapes[name])}")
+        if len(shapes[name]) < 2:
+            raise TensorError(f"{_called(name)} of {of.name} must be a matrix, or a batch of them, got the shape {list(shapes[name])}")
     (m, k), (other, n) = shapes["a"][-2:], of.inner(shapes["b"])
     if other != k:
         wanted = (f"be [N, K] with K = {k}, as a has it, got {list(shapes['b'])}" if of.b_by_rows else
@@ -141,7 +154,9 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     name, build = _types(of, known, arch)
     by_rows = known["b"] if of.b_by_rows else (_swapped(shapes["b"]), _swapped(known["b"][1]), known["b"][2])
     exchanged = {**known, "b": by_rows}  # N x K, a row for each column of D
-    lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in ("a", "b", "d", *(["c"] if "c" in known else []))}
+    if 0 in (*batch, m, n):
+        return _Plan(None, {}, (), (), ())
+    lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in ("a", "b", "d", *(["c"] if "c" in known and beta else []))}
     scales, ones, by_columns = _scaling(of, known, name, m, n, k, math.prod(batch))
     given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": math.prod(batch), "alpha": alpha, "beta": beta, **build, **scales}
     for one, its in (*lying.items(), *(() if "c" in lying else [("c", lying["d"])])):
@@ -211,26 +226,15 @@ def _types(of: Called, known: Mapping[str, Facts], arch: str) -> tuple[str, dict
 def _matrices(of: Called, name: str, facts: Facts, batch: tuple[int, ...]) -> _Matrices:
     """How matrices of [..., rows, columns] lie, each of which a batch asks for."""
     shape, strides, _ = facts
-    (rows, columns), (down, across) = shape[-2:], strides[-2:]
-    apart = _apart(of, name, shape[:-2], strides[:-2], batch)
-    if across == 1 or columns == 1:
-        return _Matrices("row", down if rows > 1 else columns, apart)
-    if down == 1 or rows == 1:
-        return _Matrices("column", across, apart)
-    raise TensorError(f"{name} of {of.name} must have the elements of its rows, or of its columns, side by side (stride 1), got the "
-                      f"strides {list(strides)}: a contiguous copy would work")
-
-
-def _apart(of: Called, name: str, shape: tuple[int, ...], strides: tuple[int, ...], batch: tuple[int, ...]) -> int:
-    """Elements from one matrix to the next, through all axes of the batch."""
-    missing = len(batch) - len(shape)
-    steps = [(size, 0 if axis < missing or shape[axis - missing] == 1 else strides[axis - missing]) for axis, size in enumerate(batch)]
-    steps = [(size, stride) for size, stride in steps if size > 1]
-    for (_, outer), (size, inner) in pairwise(steps):
-        if outer != size * inner:
-            raise TensorError(f"{name} of {of.name} has leading axes with the strides {list(strides)}, which are not one stride through "
-                              f"{list(batch)}; an expanded contiguous copy would work")
-    return steps[-1][1] if steps else 0
+    steps = batch_strides(shape[:-2], strides[:-2], batch)
+    if not is_one_stride(steps):
+        raise TensorError(f"{name} of {of.name} has leading axes with the strides {list(strides[:-2])}, which are not one stride through "
+                          f"{list(batch)}; an expanded contiguous copy would work")
+    layout, apart = layout_of(shape, strides)
+    if not layout:
+        raise TensorError(f"{name} of {of.name} must have the elements of its rows, or of its columns, side by side (stride 1), got the "
+                          f"strides {list(strides[-2:])}: a contiguous copy would work")
+    return _Matrices(layout, apart, steps[-1][1] if steps else 0)
 
 
 def _scaling(of: Called, known: Mapping[str, Facts], family: str, m: int, n: int, k: int,
@@ -241,36 +245,27 @@ def _scaling(of: Called, known: Mapping[str, Facts], family: str, m: int, n: int
             raise TensorError(f"a_scale and b_scale of {of.name} belong to float8; a factor of all is alpha")
         return {}, (), ()
     blocks = -(-k // _BLOCK)
-    kinds = []
-    for name, rows, shape in (("a_scale", m, (m, blocks)), ("b_scale", n, (-(-n // _BLOCK), blocks))):
+    kinds, wanted = [], (("a_scale", m, (m, blocks)), ("b_scale", n, (-(-n // _BLOCK), blocks)))
+    for name, rows, shape in wanted:
         if name not in known:
             kinds.append("tensor")
             continue
         held, _, dtype = known[name]
         if plain_name(dtype) != "float32":
             raise TensorError(f"{name} of {of.name} must be float32, got {plain_name(dtype)}")
-        if held == shape and batch == 1 and blocks > 1:
+        if held == shape and batch == 1 and (blocks > 1 or math.prod(held) not in (1, rows)):
             kinds.append("block")
         elif math.prod(held) in (1, batch * rows):
             kinds.append("row" if math.prod(held) > 1 else "tensor" if batch * rows > 1 else "any")
         else:
             raise TensorError(f"{name} of {of.name} must have 1, {batch * rows} or {list(shape)} scales, got the shape {list(held)}")
     kinds = [next((other for other in kinds if other != "any"), "tensor") if kind == "any" else kind for kind in kinds]
+    if kinds[0] != kinds[1] and batch == 1 and all(name in known and known[name][0] == shape for name, _, shape in wanted):
+        kinds = ["block", "block"]  # one block of K: a scale for each row of A is one for its blocks too
     if kinds[0] != kinds[1]:
         raise TensorError(f"a_scale and b_scale of {of.name} must be of one kind, got one for each {kinds[0]} and one for each {kinds[1]}")
     absent = tuple(name for name in ("a_scale", "b_scale") if name not in known)
     return {"scales": kinds[0]}, absent, ("a_scale",) if kinds[0] == "block" else ()
-
-
-def _by_columns(of: Called, scales: Any, facts: Facts) -> Any:
-    """Scales of 1 x 128 of A as the kernel reads them: those of 128 columns of K side by side."""
-    if isinstance(scales, np.ndarray):
-        return np.ascontiguousarray(scales.T)
-    (rows, _), strides, _ = facts
-    if strides != (1, rows):
-        raise TensorError(f"a_scale of {of.name} must have its columns side by side, strides of [1, {rows}], got {list(strides)}; "
-                          "a_scale.t().contiguous().t() would work")
-    return scales
 
 
 def _ones(of: Called, like: Any) -> Any:
@@ -280,6 +275,17 @@ def _ones(of: Called, like: Any) -> Any:
     if hasattr(like, "new_ones"):
         return like.new_ones((1,), dtype=importlib.import_module("torch").float32)
     raise TensorError(f"a_scale and b_scale of {of.name} must be given where a is a {type(like).__name__}")
+
+
+def _one_zero(of: Called, tensor: Any, axis: int) -> Any:
+    """A tensor like one that has no elements along an axis, with one zero there."""
+    shape = list(tensor.shape)
+    shape[axis] = 1
+    if isinstance(tensor, np.ndarray):
+        return np.zeros(shape, tensor.dtype)
+    if hasattr(tensor, "new_zeros"):
+        return tensor.new_zeros(shape)
+    raise TensorError(f"a and b of {of.name} must have K = 1 or more where they are a {type(tensor).__name__}")
 
 
 def _empty(of: Called, a: Any, b: Any, dtype: Any) -> Any:

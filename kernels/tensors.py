@@ -57,7 +57,7 @@ def check_writable(out: Any, of: str = "gemm.bf16") -> None:
         return
     if not out.flags.writeable:
         raise TensorError(f"out of {of} is read-only; an array whose flags.writeable is True would work")
-    if any(stride == 0 and count > 1 for stride, count in zip(out.strides, out.shape, strict=True)):
+    if out.size and any(stride == 0 and count > 1 for stride, count in zip(out.strides, out.shape, strict=True)):
         raise TensorError(f"out of {of} must have memory of its own for each element, and its strides are {list(out.strides)}; "
                           "an array without a stride of 0 would work")
 

@@ -28,7 +28,8 @@ def candidates(library: Family, arch: str, given: Values, units: int = 0) -> lis
     with a number of compute units each with the values of further build parameters that the family would try there. A variant that is a
     last resort is one of them where no earlier one serves.
 
-    Raises ContractError where none serves the problem: the sentence of the first that agrees.
+    Raises ContractError where none serves the problem: the sentence of the last resort, which takes the most, or else of the first that
+    agrees.
     """
     found: list[Candidate] = []
     refusal: ContractError | None = None
@@ -42,7 +43,7 @@ def candidates(library: Family, arch: str, given: Values, units: int = 0) -> lis
         try:
             found += [_candidate(library, variant, one) for one in _tried(library, variant, chosen, units)]
         except ContractError as error:
-            refusal = refusal or error
+            refusal = error if dict(variant.further).get("last_resort") else refusal or error
     if not found:
         raise refusal or ContractError(f"{library.name} has no variant for {arch} that serves this problem")
     return found

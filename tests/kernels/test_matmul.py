@@ -85,7 +85,8 @@ def test_scales_of_rows_and_columns_and_of_blocks() -> None:
     ({"out": np.empty((8, 9), BF16)}, r"out of gemm.matmul must be \[8, 24\]"), ({"beta": 1.0}, "c of gemm.matmul must be given"),
     ({"b": drawn(2, (64, 24), np.float16)}, "both bfloat16"), ({"a": drawn(1, (8, 64), ml_dtypes.float8_e4m3fnuz)}, "both bfloat16"),
     ({"a_scale": np.ones(1, np.float32)}, "belong to float8"), ({"bias": drawn(1, (8,))}, "bias of gemm.matmul must have N = 24"),
-    ({"a": TorchTensor(drawn(1, (8, 128))[:, ::2])}, "side by side"),
+    ({"a": TorchTensor(drawn(1, (8, 128))[:, ::2]), "stream": 1}, "a copy of it would run on PyTorch's current stream"),
+    ({"out": TorchTensor(np.empty((8, 48), BF16)[:, ::2])}, "out of gemm.matmul must have the elements of its rows"),
 ])
 def test_what_it_refuses(change: dict[str, Any], sentence: str) -> None:
     given = {"a": drawn(1, (8, 64)), "b": drawn(2, (64, 24)), "out": np.empty((8, 24), BF16)}
@@ -93,8 +94,26 @@ def test_what_it_refuses(change: dict[str, Any], sentence: str) -> None:
         gemm.matmul(**given | change, device=device)
 
 
+def test_views_that_no_kernel_reads_are_copied() -> None:
+    a, b, bias = drawn(1, (3, 8, 128))[..., ::2], drawn(2, (64, 24)), drawn(3, (48,))[::2]
+    with EmulatedDevice("gfx950") as device:
+        found = gemm.matmul(TorchTensor(a), TorchTensor(np.broadcast_to(b[:, :1], (64, 24))), bias=TorchTensor(bias), device=device).array
+    assert close(found, a.astype(np.float64) @ np.broadcast_to(b[:, :1], (64, 24)).astype(np.float64) + bias.astype(np.float64))
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 3), (4, 5, 0), (4, 0, 3)])
+def test_axes_without_elements(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    with EmulatedDevice("gfx950") as device:
+        found = gemm.matmul(drawn(1, (m, k)), drawn(2, (k, n)), c=np.ones((m, n), BF16), beta=2.0, bias=np.ones(n, BF16), device=device)
+        assert len(device.launches) == (0 if 0 in (m, n) else 1)
+    assert found.shape == (m, n) and (found == 3).all()
+
+
 def test_out_shares_nothing_with_what_is_read() -> None:
     whole = drawn(1, (128, 64))
     a, out = TorchTensor(whole[:64]), TorchTensor(whole[32:96])
     with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match="shares elements with a"):
         gemm.matmul(a, TorchTensor(drawn(2, (64, 64))), out, device=device)
+    with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match="shares elements with c"):
+        gemm.matmul(drawn(3, (64, 64)), drawn(2, (64, 64)), out, c=a, beta=1.0, device=device)

@@ -106,6 +106,15 @@ class TorchTensor:
     def new_empty(self, shape: tuple[int, ...], dtype: Any = None) -> TorchTensor:
         return TorchTensor(np.zeros(shape, self.array.dtype if dtype is None else dtype))
 
+    def new_zeros(self, shape: tuple[int, ...]) -> TorchTensor:
+        return TorchTensor(np.zeros(shape, self.array.dtype))
+
+    def expand(self, *shape: int) -> TorchTensor:
+        return TorchTensor(np.broadcast_to(self.array, shape))
+
+    def transpose(self, one: int, other: int) -> TorchTensor:
+        return TorchTensor(self.array.swapaxes(one, other))
+
     def contiguous(self) -> TorchTensor:
         return TorchTensor(np.ascontiguousarray(self.array))
 
