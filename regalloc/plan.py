@@ -65,7 +65,7 @@ class RegisterPlan:
         self._live: dict[str, tuple[int, ...]] = {}  # leases by name: a register set has one a range
         self._views: dict[int, list[int]] = {}  # the leases that look into a lease, in the order of their taking
         self._held = 0  # mask of everything that a live range holds
-        self._spare: dict[int, bool] = {}  # leases that end before others need them, in that order; whether when others find no place
+        self._spare: dict[int, tuple[bool, bool]] = {}  # leases that end where others find no place, in that order; where a pipeline begins
         self.journal: list[Taking | int] | None = None  # if kept: what is taken from the pool, and the leases that end
 
     # ---- taking ----
@@ -198,13 +198,14 @@ class RegisterPlan:
                 for found in self._find_live(reg, where):
                     self._end(found, where)
 
-    def spare(self, *held: Reg | RegisterSet, at_need: bool = False) -> None:
-        """These ranges end where the next pipeline begins, or `at_need`, the first ones first, where others find no place: whoever holds
-        them can make them again, or most likely needs them no more. A later read is refused as after any release."""
+    def spare(self, *held: Reg | RegisterSet, at_need: bool = False, briefly: bool = False) -> None:
+        """These ranges end where the next pipeline begins, or `at_need`, the first ones first, where others find no place, or `briefly`
+        where either comes first: whoever holds them can make them again, or most likely needs them no more. A later read is refused as
+        after any release."""
         where = author_line()
         for item in held:
             for reg in item.parts if isinstance(item, RegisterSet) else (item,):
-                self._spare |= dict.fromkeys((found.lease for found in self._find_live(reg, where)), at_need)
+                self._spare |= dict.fromkeys((found.lease for found in self._find_live(reg, where)), (at_need or briefly, not at_need))
 
     def keep(self, *held: Reg) -> None:
         """These ranges are needed: they are not spare any more."""
@@ -214,8 +215,8 @@ class RegisterPlan:
                 self._spare.pop(over.lease, None)
 
     def end_spare(self) -> None:
-        """End all that is spare."""
-        for lease in list(self._spare):
+        """End what is spare where a pipeline begins."""
+        for lease in [lease for lease, (_, at_pipeline) in self._spare.items() if at_pipeline]:
             self._end(self._ranges[lease], author_line(), "spare where a pipeline begins")
 
     def scope(self, name: str) -> Scope:
@@ -245,7 +246,7 @@ class RegisterPlan:
     def has(self, count: int, file: str) -> bool:
         """Whether so many registers are free or spare, side by side and aligned for operands."""
         pool = self._pool
-        for reg in [self._ranges[lease].reg for lease, at_need in self._spare.items() if at_need]:
+        for reg in [self._ranges[lease].reg for lease, (at_need, _) in self._spare.items() if at_need]:
             pool = pool.give(reg) if reg.file == file else pool
         return pool.find(file, count, default_align(file, count)) is not None
 
@@ -377,7 +378,7 @@ class RegisterPlan:
 
     def _end_spare(self, file: str, name: str, where: str) -> bool:
         """End the first spare range of a file, for who wants registers; whether there was one."""
-        lease = next((lease for lease, at_need in self._spare.items() if at_need and self._ranges[lease].reg.file == file), None)
+        lease = next((lease for lease, (at_need, _) in self._spare.items() if at_need and self._ranges[lease].reg.file == file), None)
         if lease is not None:
             self._end(self._ranges[lease], where, f"the taking of {name!r}, for which no register was free")
         return lease is not None

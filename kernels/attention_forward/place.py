@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import asmgen as ag
@@ -40,7 +41,8 @@ def place(k: ag.TileBuilder, Q: ag.Tile) -> WorkgroupPart:
     """The part of the workgroup with number x. `Q` is loaded as soon as its rows are known: all else is computed while it is on its way.
     Changes SCC."""
     plan, queries = k.registers, k.variant.tile[0]
-    row0, first, steps, plain = (plan.sgprs(1, name) for name in ("row0", "first_key", "key_steps", "plain_steps"))
+    row0, first, steps = (plan.sgprs(1, name) for name in ("row0", "first_key", "key_steps"))
+    plain = None if k.p.window else plan.sgprs(1, "plain_steps")
     with k.operation("place"), k.scratch("head", 3, "s") as head, k.scratch("tiles", file="s") as tiles:
         k.s_add_u32(tiles, longest(k, "sq"), queries - 1)
         k.s_lshr_b32(tiles, tiles, (queries - 1).bit_length())
@@ -60,10 +62,9 @@ def place(k: ag.TileBuilder, Q: ag.Tile) -> WorkgroupPart:
         draws = new_draws(k) if k.p.dropout else None
         if draws is not None:
             draws.begin(k, _head_number(k, found))  # after the last use of the batch
-    _visit(k, row0, first, steps, plain)
-    if k.p.window:
-        k.registers.release(plain)
-    return WorkgroupPart(kk, v, o, lse, row0, first, steps, None if k.p.window else plain, sink, draws)
+    with nullcontext(plain) if plain is not None else k.scratch("seen_keys", file="s") as seen:
+        _visit(k, row0, first, steps, seen)
+    return WorkgroupPart(kk, v, o, lse, row0, first, steps, plain, sink, draws)
 
 
 def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadTile) -> ag.Matrix:
@@ -133,7 +134,8 @@ def _left(k: ag.TileBuilder, out: ag.Reg) -> None:
 
 
 def _visit(k: ag.TileBuilder, row0: ag.Reg, first: ag.Reg, end: ag.Reg, plain: ag.Reg) -> None:
-    """The first key and the numbers of steps: `end` up to the last key that a query sees, `plain` up to the first key that one does not."""
+    """The first key and the numbers of steps: `end` up to the last key that a query sees, `plain`, of a build without a window,
+    up to the first key that one does not."""
     queries, keys = k.variant.tile
     bits = (keys - 1).bit_length()
     sk = k.argument("sk")
@@ -152,11 +154,11 @@ def _visit(k: ag.TileBuilder, row0: ag.Reg, first: ag.Reg, end: ag.Reg, plain: a
             k.s_mov_b32(plain, sk)
             k.s_mov_b32(end, sk)
         k.s_mov_b32(first, 0)
-        k.s_lshr_b32(plain, plain, bits)
-        if k.p.window:
+        if not k.p.window:
+            k.s_lshr_b32(plain, plain, bits)
+        else:
             _left(k, first)
             k.s_add_u32(first, first, row0)
-            k.s_mov_b32(plain, 0)
             k.s_max_i32(first, first, 0)
             k.s_andn2_b32(first, first, keys - 1)
             k.s_max_i32(end, end, first)

@@ -116,12 +116,12 @@ def scale_queries(k: ag.TileBuilder, state: Softmax, queries: ag.Tile, room: ag.
     """Multiply Q by c and round it to its type again. `room` is an unused tile with twice the registers of Q, or of a part of its rows."""
     parts = 2 * queries.registers.count // room.registers.count
     rows = queries.rows // parts
-    for part in (queries.part(number * rows, 0, rows, queries.columns) for number in range(parts)):
-        wide = k.tile("wide_Q", rows, queries.columns, ag.with_dtype(queries.fragment, "f32"), shares=room)
+    for number in range(parts):
+        part = queries.part(number * rows, 0, rows, queries.columns)
+        wide = k.tile(f"wide_Q{number}", rows, queries.columns, ag.with_dtype(queries.fragment, "f32"), shares=room)
         ag.convert(k, wide, part)
         ag.mul(k, wide, wide, state.c)
         ag.convert(k, part, wide)
-        k.registers.release("wide_Q")
     if state.start is None:
         k.s_mov_b32(state.c, 1.0)
         k.s_mov_b32(state.minus_c, -1.0)

@@ -51,5 +51,4 @@ def deep(k: ag.TileBuilder) -> None:
         of_b.refill(t + ahead, 1)
 
     step = two_halves(k, C, (A[0], A[1]), B, of_a, of_b, wm, wn, fill_first, fill_then)
-    k.pipeline(step, steps, ag.Modulo(), then=epilogue_of(k)(
-        k, corners_of(k, C), row0, column0, wm, wn, frees=("A", "B", *of_a.frees, *of_b.frees)))
+    k.pipeline(step, steps, ag.Modulo(), then=epilogue_of(k)(k, corners_of(k, C), row0, column0, wm, wn))

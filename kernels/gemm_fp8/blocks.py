@@ -82,7 +82,7 @@ def blocks(k: ag.TileBuilder) -> None:
             ag.mma(k, P, A, B[1], first=True)
 
     k.pipeline(step, steps, ag.PingPong(), groups=group, then=epilogue_of(k)(
-        k, corners, row0, column0, wm, wn, factors, overlaps=False, frees=("a_scales", "b_scales")))
+        k, corners, row0, column0, wm, wn, factors, overlaps=False))
 
 
 @dataclass(frozen=True)

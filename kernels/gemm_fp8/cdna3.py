@@ -36,13 +36,13 @@ def by_elements(k: ag.TileBuilder) -> None:
 
 
 def _ends(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
-          wn: ag.WaveIndex, overlaps: bool, frees: tuple[str, ...]) -> ProductEpilogue:
+          wn: ag.WaveIndex, overlaps: bool) -> ProductEpilogue:
     """The epilogue. Scales of rows and columns are loaded after the loop, which leaves no registers for them."""
-    def loaded_epilogue(overlaps: bool, frees: tuple[str, ...] = ()) -> ProductEpilogue:
+    def loaded_epilogue(overlaps: bool) -> ProductEpilogue:
         factors = load_factors(k, corners, row0, column0, wm, wn)
         with_alpha(factors)
-        return epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, overlaps, frees)
+        return epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, overlaps)
 
     if k.p.scales == "tensor":
-        return loaded_epilogue(overlaps, frees)
-    return ProductEpilogue(None, None, lambda: loaded_epilogue(overlaps=False).follow(k), frees)
+        return loaded_epilogue(overlaps)
+    return ProductEpilogue(None, None, lambda: loaded_epilogue(overlaps=False).follow(k))

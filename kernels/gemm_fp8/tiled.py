@@ -71,4 +71,4 @@ def tiled(k: ag.TileBuilder) -> None:
     # transposing reads are twice as many, which leaves the simpler schedule no room for its fills
     schedule = ag.Modulo() if interleaved and (of_a.transposes or of_b.transposes) else SCHEDULES[k.variant.schedule]
     k.pipeline(step, steps, schedule, groups=group,
-               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, frees=(*of_a.frees, *of_b.frees)))
+               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, factors))

@@ -16,7 +16,7 @@ from asmgen.kernels.gemm_mx.depth import depth_of
 from asmgen.kernels.gemm_mx.family import GEMM
 from asmgen.kernels.gemm_mx.formats import BASIC, FRAGMENT_ROWS, GROUP_ROWS, STREAMED, WHOLE_K, is_quantised, multiplied
 from asmgen.kernels.gemm_mx.operandloads import operand_loads
-from asmgen.kernels.gemm_mx.operands import chunks_of, rows_of
+from asmgen.kernels.gemm_mx.operands import rows_of
 from asmgen.kernels.gemm_mx.quantised import QuantisedRows, quantised_rows, raw_fragment
 from asmgen.kernels.gemm_mx.streamscales import stream_scales
 from asmgen.kernels.products.prologue import place
@@ -55,7 +55,6 @@ def streamed(k: ag.TileBuilder) -> None:
     place(k, row0, column0)
     k.end_brief_arguments()
     k.registers.release("workgroup_x", "workgroup_y", "kernarg")
-    lasting = {held.name for held in k.registers.live()}
     corners = [ag.Corner(C[i, j], i * tm // halves["a"], j * tn // halves["b"]) for i in range(halves["a"]) for j in range(halves["b"])]
     depth = depth_of(k)
     a = operand_loads(k, rows_of(k, depth, "a", k.p.a_dtype, row0), A.tiles[0], halves["a"], wm, k.p.a_dtype)
@@ -89,7 +88,5 @@ def streamed(k: ag.TileBuilder) -> None:
                 else:
                     ag.mma(k, C[i, j], x, y)
 
-    loops = tuple(held.name for held in k.registers.live() if held.reg.file == "s" and held.name not in lasting)
-    planes = tuple(f"{name}_plane_buffer" for name, dtype in (("a", k.p.a_dtype), ("b", of_b)) if len(chunks_of(k, name, dtype)) > 1)
-    epilogue = epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=False, frees=(*loops, *planes))
+    epilogue = epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=False)
     k.pipeline(step, depth.steps, ag.InOrder(), then=epilogue)

@@ -147,6 +147,5 @@ def tiled(k: ag.TileBuilder) -> None:
         with k.stage(), matrix:
             multiply(t, 1)
 
-    frees = ("A", "B", *(one.tile.name for one in both), *(() if made is None else ("R", "Q")))
     k.pipeline(step, depth.steps, ag.Modulo(),
-               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=made is None, frees=frees))
+               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=made is None))

@@ -12,7 +12,10 @@ import asmgen as ag
 
 @dataclass(eq=False)
 class Descent(ag.Walk):
-    """Rows that go down by `count` with every iteration of a loop. `descent.step(t + 2)` are those of iteration t + 2."""
+    """Rows that go down by `count` with every iteration of a loop. `descent.step(t + 2)` are those of iteration t + 2. From `own`, which
+    nothing else needs, the descriptor is made."""
+
+    own: tuple[ag.Reg, ...] = ()
 
     @property
     def reach(self) -> int | None:
@@ -39,7 +42,9 @@ class Descent(ag.Walk):
 
     def begin(self, k: ag.KernelBuilder, ahead: int) -> None:
         """A loop begins whose first copy stands `ahead` iterations before the first: where the rows of this copy would begin."""
-        assert self.ahead is not None and self.pace is not None
+        assert self.ahead is not None and self.pace is not None and k.registers is not None
+        if self.own:
+            k.registers.spare(*self.own, at_need=True)
         for descriptor in self.descriptors.values():
             for _ in range(ahead - self.ahead):
                 k.s_sub_u32(descriptor[0], descriptor[0], self.pace)

@@ -84,7 +84,6 @@ def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragmen
     k.pipeline(step, steps, ag.InOrder(), empty=True)
 
     # the sums of all waves, in the order of K
-    k.registers.release("A", "B")
     ag.write(k, Cs[()].part(wave), C)
     k.s_barrier()
     if down * across < waves:

@@ -74,12 +74,6 @@ class ElementFeed(Feed):
         k.shows(made.descriptor, matrix.pointer)
         return made
 
-    @property
-    def frees(self) -> tuple[str, ...]:
-        """Registers that nobody needs after the loop."""
-        own = [f"{what}{half}" for half in range(2) for what in ("elements", "left", "offset")]
-        return f"R{self.name}", f"P{self.name}", *(f"{self.name}_{what}" for what in (*own, "pitch", "pace", "column"))
-
     def refill(self, t: ag.StepIndex, half: int) -> None:
         """A half of an iteration gets what was loaded before, and the next iteration's elements are asked for."""
         k, held, packed = self.k, self.staged[half], self.blocks

@@ -14,17 +14,14 @@ from asmgen.kernels.products.sides import argument, d_by_columns, result
 @dataclass(frozen=True)
 class ProductEpilogue:
     """The epilogue of a product. Whole tiles take `overlapped`, which a pipeline mixes with its last step, or `follows`, which stands after
-    the loop. `rest` emits the code for all other tiles. `frees` are registers of the loop that the rest may use."""
+    the loop. `rest` emits the code for all other tiles."""
 
     overlapped: ag.Epilogue | None
     follows: ag.Epilogue | None
     rest: Callable[[], None]
-    frees: tuple[str, ...] = ()
 
     def follow(self, k: ag.TileBuilder) -> None:
         """Emit all parts that do not overlap the loop; the pipeline does that."""
-        if self.frees:
-            k.registers.release(*self.frees)
         if self.follows is not None:
             label = k.fresh("no_ending")
             self.follows.guard(label)
@@ -55,7 +52,7 @@ def add_bias(k: ag.TileBuilder, corners: Sequence[ag.Corner], bias: ag.Numbers, 
 
 
 def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-                     factors: Factors | None = None, overlaps: bool = True, frees: tuple[str, ...] = ()) -> ProductEpilogue:
+                     factors: Factors | None = None, overlaps: bool = True) -> ProductEpilogue:
     """Store alpha A B^T + beta C + bias, rounded to the type of D. `factors`, if any, replace alpha.
 
     Whole tiles without alpha and C go to memory while the last step computes. They go right after the loop if the loop leaves no registers
@@ -119,4 +116,4 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
 
     d.stride_bytes(k)
     straight = ag.Epilogue(guard, body, again)
-    return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest, frees)
+    return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest)

@@ -45,8 +45,3 @@ class Feed:
     def refill(self, t: ag.StepIndex, half: int) -> None:
         """A half of an iteration gets its elements."""
         ag.refill(self.k, self.shared[t, half], self.halves[half], self.staged[half], self.order)
-
-    @property
-    def frees(self) -> tuple[str, ...]:
-        """Registers that nobody needs after the loop."""
-        return (f"R{self.name}",) if self.staged[0] is not None else ()

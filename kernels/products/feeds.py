@@ -42,11 +42,6 @@ class ColumnFeed(Feed):
         """Each half has lines of its own, which go down along K."""
         self.halves = [_from_element(self.k, matrix, first, half * self.rows, self.depth) for half in range(2)]
 
-    @property
-    def frees(self) -> tuple[str, ...]:
-        """Registers that nobody needs after the loop."""
-        return tuple(f"{half.matrix.name}_{what}" for half in self.halves for what in ("lines", "elements", "buffer", "pace"))
-
     def read(self, tile: ag.Tile, t: ag.StepIndex, half: int, wave: ag.WaveIndex) -> None:
         """The wave's part of a half of an iteration."""
         ag.read_transposed(self.k, tile, self.shared[t, half].part(None, wave))
@@ -69,11 +64,6 @@ class TransposingFeed(ColumnFeed):
         ag.change_layout(k, held, self.blocks.fragment, self.blocks, at=t)
         ag.write(k, self.shared[t, half].part(k.wave), ag.transposed(self.blocks))
         ag.load(k, held, self.halves[half].step(t + 1), columns=k.wave)
-
-    @property
-    def frees(self) -> tuple[str, ...]:
-        """Registers that nobody needs after the loop."""
-        return f"R{self.name}", *super().frees
 
 
 def deals_no_rows(k: ag.TileBuilder, side_name: str) -> bool:
@@ -136,4 +126,4 @@ def _from_element(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, further: 
         k.s_add_u32(pointer[0], matrix.pointer[0], at)
         k.s_addc_u32(pointer[1], matrix.pointer[1], last)
     lines = ag.Matrix(name, matrix.dtype, pointer, matrix.rows_register, left, matrix.stride, matrix.least, matrix.most)
-    return Descent(lines, 0, 0, depth)
+    return Descent(lines, 0, 0, depth, own=(pointer, left))

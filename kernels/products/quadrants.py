@@ -82,5 +82,4 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
 
     corners = corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2))
     k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
-               then=make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps,
-                              frees=(*of_a.frees, *of_b.frees)))
+               then=make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps))

@@ -289,7 +289,7 @@ def epilogue_of(k: ag.TileBuilder) -> Callable[..., ProductEpilogue]:
 
 
 def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-                  factors: Factors | None = None, overlaps: bool = True, frees: tuple[str, ...] = ()) -> ProductEpilogue:
+                  factors: Factors | None = None, overlaps: bool = True) -> ProductEpilogue:
     """Store the sums of the part, times `factors` if any, into its panel, rows beyond m left out; or add them to the one panel of all
     parts. Arguments as of `product_epilogue`."""
     def add() -> None:
@@ -313,7 +313,7 @@ def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg,
             k.s_mov_b32(none, 0)
             ag.store_whole(k, panel.rows(row0, k.variant.tile[0]), none, corners, wm, wn, None if factors is None else factors.change)
 
-    return ProductEpilogue(None, None, rest, frees)
+    return ProductEpilogue(None, None, rest)
 
 
 def _panel(k: ag.TileBuilder, column0: ag.Reg, part: ag.Reg) -> ag.Matrix:

@@ -338,7 +338,7 @@ def clears_no_sums(k: TileBuilder) -> None:
 
 def frees_what_is_not_there(k: TileBuilder) -> None:
     step, count, _ = summing(k)
-    k.pipeline(step, count, ag.InOrder(), then=ag.FollowingEpilogue(lambda: None, ("X",)))
+    k.pipeline(step, count, ag.InOrder(), then=ag.FollowingEpilogue(lambda: k.registers.release("X")))
 
 
 def reads_what_the_loop_left(k: TileBuilder) -> None:

@@ -185,7 +185,7 @@ class TileBuilder(KernelBuilder):
             self.v_lshrrev_b32(number, 6, self.work_item)
             self.v_readfirstlane_b32(wave, number)
             self.v_and_b32(lane, LANES - 1, self.work_item)
-        self.registers.spare(self.work_item, at_need=True)
+        self.registers.spare(self.work_item, briefly=True)
         return lane, WaveIndex("wave", wave, waves)
 
     def cast(self, producers: int) -> Reg:

@@ -61,10 +61,9 @@ class Then(Protocol):
 
 @dataclass(frozen=True)
 class FollowingEpilogue:
-    """An epilogue that stands after the pipeline: `body` emits it. `frees` names registers of the loop that it may use."""
+    """An epilogue that stands after the pipeline: `body` emits it."""
 
     body: Callable[[], None]
-    frees: tuple[str, ...] = ()
 
     @property
     def overlapped(self) -> None:
@@ -72,8 +71,6 @@ class FollowingEpilogue:
 
     def follow(self, k: Any) -> None:
         """Emit it."""
-        if self.frees:
-            k.registers.release(*self.frees)
         self.body()
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.emit.coldblocks import Sharing
 from asmgen.author.emit.pipelinetext import PipelineText
-from asmgen.author.loop.beyond import carried_registers
+from asmgen.author.loop.looponly import loop_only
 from asmgen.author.loop.looppaths import emit_paths
 from asmgen.author.loop.loopregisters import loop_registers
 from asmgen.author.loop.overlap import Then
@@ -120,7 +120,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
     if without:
         k.label(without)
     if k.registers is not None:
-        k.registers.spare(*_loop_only(k, units), at_need=True)
+        k.registers.spare(*loop_only(k, units, begin), at_need=True)
     if then is not None:
         k.region("epilogue")
         then.follow(k)
@@ -195,20 +195,6 @@ def _sums(units: Sequence[Unit]) -> tuple[int, Instruction | None]:
             other |= effects.reads | effects.writes
     sums = added & ~other & _PLAIN_REGISTERS
     return (sums, last) if sums else (0, None)
-
-
-def _loop_only(k: Builder, units: StepUnits) -> list[Reg]:
-    """The registers of tiles that the step touches and that carry no value from one iteration to the next."""
-    plan = k.registers
-    assert plan is not None
-    touched = reduce(or_, (unit.effects.reads | unit.effects.writes for unit in units.every()), 0)
-    carried = carried_registers(units)
-    parts: dict[str, list[Reg]] = {}
-    for one in plan.live():
-        if one.owns and one.name in k.tiles:
-            parts.setdefault(one.name, []).append(one.reg)
-    held = {name: reduce(or_, (reg.mask for reg in regs)) for name, regs in parts.items()}
-    return [reg for name, regs in parts.items() if held[name] & touched and not held[name] & carried for reg in regs]
 
 
 def _refuse_shared_registers(k: Builder, units: StepUnits) -> None:

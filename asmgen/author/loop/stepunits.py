@@ -197,7 +197,7 @@ class StepUnits:
         released = next((ranges[lease] for lease in sorted(ended) if lease < held), None)
         if released is not None:
             raise PipelineError(f"the step releases {released.name!r}, which it needs again in its next iteration; release it after the "
-                                "pipeline, or as frees= of what follows", released.released or "")
+                                "pipeline", released.released or "")
         if not ended <= {entry.lease for entry in journal if isinstance(entry, Taking)}:
             return self._call(0)  # a set of registers was taken and released: only a second call takes it again
         try:
