@@ -107,6 +107,19 @@ def test_severity_follows_who_asks() -> None:
             for found in (both, isa, llvm)] == [0, 1, 2]
 
 
+def test_idle_waits_that_are_wait_states_say_so() -> None:
+    """Six wait states stand where five are needed: one wait may go, the others of no counter in flight become nops."""
+    code = "v_mfma_f32_4x4x4_16b_f16 v[0:3], v[4:5], v[6:7], v[0:3]\ns_nop 1\ns_waitcnt lgkmcnt(0)\ns_waitcnt vmcnt(0)\n" \
+           "v_mov_b32 v9, v8\ns_waitcnt vmcnt(0) lgkmcnt(0)\nv_mov_b32 v10, v0\ns_waitcnt vmcnt(0)\nv_mov_b32 v11, v0\ns_endpgm"
+    said = [(found.position, "is a wait state" in found.message) for found in lint(code) if found.rule == "W006"]
+    assert said == [(2, False), (3, True), (5, True), (5, True), (7, False)]
+    assert any("v_mov_b32 v10, v0 needs 5 wait states" in found.message and "4 there" in found.message for found in lint(code))
+    for nop, needed in ((3, True), (4, False)):
+        joined = f"s_cbranch_scc1 l\nv_mfma_f32_4x4x4_16b_f16 v[0:3], v[4:5], v[6:7], v[0:3]\nl:\ns_nop {nop}\ns_waitcnt vmcnt(0)\n" \
+                 "v_mov_b32 v1, v0\ns_endpgm"
+        assert ["is a wait state" in found.message for found in lint(joined) if found.rule == "W006"] == [needed]
+
+
 def test_silence_is_for_the_line_and_the_rule() -> None:
     code = "ds_read_b32 v1, v0\nglobal_store_dword v0, v1, s[2:3]{}\ns_nop 16{}\n"
     assert ids(code.format("", "")) == ["W001", "E002"]

@@ -66,7 +66,9 @@ _TABLE = (
          "could "
          "stay in flight meanwhile. The count in the message is the loosest that keeps every use right."),
     LintRule("W006", "note", "wait that does nothing",
-         "On every path, no more operations can be outstanding than the wait allows, or nothing of what it waits for is used after it."),
+         "On every path, no more operations can be outstanding than the wait allows, or nothing of what it waits for is used after it. The "
+         "instruction is a wait state all the same. Where two others need it as one, the message says which: s_nop 0 must take its place. "
+         "All others of which nothing is said can be deleted together."),
     LintRule("W007", "warning", "wait count that waits for nothing",
          "The field of vmcnt has 6 bits, that of lgkmcnt 4: 63 and 15 mean \"no wait\". The largest counts with an effect are 62 and 14."),
     LintRule("W008", "note", "operation that may stall on a full counter",
