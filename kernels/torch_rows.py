@@ -209,20 +209,33 @@ def _rope(torch: Any, device: DeviceOf) -> None:
 
 
 def _quantize(torch: Any, device: DeviceOf) -> None:
+    """A scale that is given, of group tensor, comes back as a copy: results of operators are no arguments."""
     quantize: Any = import_module(_FUNCTIONS.format("quantize"))
 
-    def shapes(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", layout: str = "plain") -> tuple[Any, Any]:
+    def shapes(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", layout: str = "plain", scale: Any = None,
+               smooth: Any = None) -> tuple[Any, Any]:
         made = quantize.shapes_of(x.shape, to, group, layout, quantize.architecture_of(x))
-        d, scale = (x.new_empty(shape, dtype=getattr(torch, kind)) for shape, kind in made)
-        return d, scale
+        d, found = (x.new_empty(shape, dtype=getattr(torch, kind)) for shape, kind in made)
+        return d, found if scale is None else scale.new_empty(scale.shape)
 
-    _operator(torch, "quantize", "(Tensor x, str to='fp8', str group='auto', str rounding='even', str layout='plain') -> (Tensor, Tensor)",
-              lambda x, to="fp8", group="auto", rounding="even", layout="plain":
-              quantize.to(x, to, group, rounding, layout, device=device(x)), shapes)
+    def run(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", layout: str = "plain", scale: Any = None,
+            smooth: Any = None) -> tuple[Any, Any]:
+        d, found = quantize.to(x, to, group, rounding, layout, scale, smooth, device=device(x))
+        return d, found if scale is None else scale.clone()
 
-    def both_shapes(x: Any, to: str = "mxfp8", rounding: str = "even", layout: str = "plain") -> tuple[Any, ...]:
-        return *shapes(x, to, "auto", rounding, layout), *shapes(x.new_empty((x.shape[-1], x.shape[-2])), to, "auto", rounding, layout)
+    _operator(torch, "quantize", "(Tensor x, str to='fp8', str group='auto', str rounding='even', str layout='plain', Tensor? scale=None, "
+              "Tensor? smooth=None) -> (Tensor, Tensor)", run, shapes)
 
-    _operator(torch, "quantize_both_ways", "(Tensor x, str to='mxfp8', str rounding='even', str layout='plain') -> "
-              "(Tensor, Tensor, Tensor, Tensor)", lambda x, to="mxfp8", rounding="even", layout="plain":
-              quantize.to(x, to, "auto", rounding, layout, columnwise=True, device=device(x)), both_shapes)
+    def both_shapes(x: Any, to: str = "mxfp8", rounding: str = "even", layout: str = "plain", group: str = "auto",
+                    scale: Any = None) -> tuple[Any, ...]:
+        _, scale_t = shapes(x.new_empty((x.shape[-1], x.shape[-2])), to, group, rounding, layout, scale)
+        d_t, kind = quantize.shape_of_transpose(x.shape, to, quantize.architecture_of(x))
+        return *shapes(x, to, group, rounding, layout, scale), x.new_empty(d_t, dtype=getattr(torch, kind)), scale_t
+
+    def both(x: Any, to: str = "mxfp8", rounding: str = "even", layout: str = "plain", group: str = "auto",
+             scale: Any = None) -> tuple[Any, ...]:
+        d, found, d_t, found_t = quantize.to(x, to, group, rounding, layout, scale, columnwise=True, device=device(x))
+        return (d, found, d_t, found_t) if scale is None else (d, scale.clone(), d_t, scale.clone())
+
+    _operator(torch, "quantize_both_ways", "(Tensor x, str to='mxfp8', str rounding='even', str layout='plain', str group='auto', Tensor? "
+              "scale=None) -> (Tensor, Tensor, Tensor, Tensor)", both, both_shapes)

@@ -54,9 +54,11 @@ def drawn_build(random: Draw, name: str, arch: str) -> dict[str, Any]:
                 "norm": pick(random, "none", "rms") if forward else "none", "cache": further["cache"] and yes[0] and forward}
     if name == "quantize":
         to = pick(random, "fp8", "bf8", "int8", *(("mxfp8", "mxbf8", "mxfp6", "mxbf6", "mxfp4") if arch == "gfx950" else ()))
-        blocks = to.startswith("mx")
-        return {"columns": columns, "from": dtype, "to": to, "smooth": yes[0],
-                "group": "32" if blocks else pick(random, "token", "tensor", "128"),
+        blocks, both = to.startswith("mx"), random.random() < 0.3
+        if both:  # where blocks must be whole
+            columns, yes[0] = -(-columns // 32) * 32, False
+        return {"columns": columns, "from": dtype, "to": to, "smooth": yes[0], "columnwise": both,
+                "group": "32" if blocks else pick(random, "tensor", "128", *([] if both else ["token"])),
                 "rounding": pick(random, "even", "floor", "up") if blocks else "even",
                 "layout": pick(random, "plain", "shuffled") if blocks else "plain"}
     build: dict[str, Any] = {"columns": columns, "dtype": dtype}

@@ -7,7 +7,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.quantize.formats import BLOCKS, BYTES, GROUP, SOURCES, group_of, is_blocks, least_scale_stride, row_bytes
-from asmgen.kernels.quantize.strips import BAND, bands_of, bands_of_workgroup, strip_of, transposed
+from asmgen.kernels.quantize.strips import bands_of, bands_of_workgroup, parts_of_band, strip_of, transposed
 from asmgen.kernels.rows.blockscales import BLOCK
 from asmgen.kernels.rows.contract import MOST_ROWS, most_byte_stride, row_counts, row_parameters, row_stride
 from asmgen.kernels.rows.eightbits import ENCODINGS
@@ -36,10 +36,12 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      "x 16 bytes together, rows up to a multiple of 16", default="plain",
                      choices=("plain", "shuffled") if blocks else ("plain",)),
         ag.Parameter("smooth", "build", bool, "columns are multiplied by a vector first", default=False),
-        ag.Parameter("columnwise", "build", bool, "of MX types also d_t and scale_t: the transpose of x, whose blocks are 32 rows of x",
-                     default=False, choices=(False, True) if blocks and variant.lanes == max(ROW_LANES) else (False,)),
+        ag.Parameter("columnwise", "build", bool, "also d_t, with scale_t where scales are found: the transpose of x, whose blocks are 32, "
+                     "or whose groups are 128, rows of x", default=False,
+                     choices=(False, True) if variant.lanes == max(ROW_LANES) else (False,)),
         *(one for one in row_parameters(variant) if one.name not in ("access", "each")),
-        ag.Parameter("each", "run", int, "groups of rows that a workgroup makes, one after the other; columnwise: bands of 32 rows",
+        ag.Parameter("each", "run", int, "groups of rows that a workgroup makes, one after the other; columnwise: bands of 32 rows, of "
+                     "group 128 of 128",
                      minimum=1, maximum=MOST_ROWS, default_from=ag.Formula("as many as fill the GPU once", lambda p: _each(variant, p))),
         ag.Parameter("access", "build", str, "16 bytes a lane, from rows that begin at multiples of 4 bytes", default="wide",
                      choices=("wide",)),
@@ -55,7 +57,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      default_from=ag.Formula("the bytes of ceil(rows / 32) blocks",
                                              lambda p: _own_bytes(p) if p["columnwise"] else _DWORD)),
         ag.Parameter("scale_t_stride", "run", int, "scales from one row of scale_t to the next", minimum=1, maximum=_MOST_STRIDE,
-                     default_from=ag.Formula("ceil(rows / 32), up to a multiple of 8 where shuffled",
+                     default_from=ag.Formula("ceil(rows / 32), up to a multiple of 8 where shuffled; of group 128 ceil(rows / 128)",
                                              lambda p: least_scale_stride(transposed(p)) if p["columnwise"] else 1)),
     )
 
@@ -89,9 +91,11 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
         ag.ContractArgument("d", "pointer", "rows x columns bytes"),
         ag.ContractArgument("scale", "pointer", scales[group]),
         *([ag.ContractArgument("smooth_scale", "pointer", "columns factors of the type of x, 4-byte aligned")] if build["smooth"] else []),
-        *([ag.ContractArgument("d_t", "pointer", "columns x rows, as d"),
-           ag.ContractArgument("scale_t", "pointer", "columns x rows / 32 e8m0 bytes")] if build["columnwise"] else []),
-        *row_counts(("x", "d", *(["scale"] if by_columns else []), *(["d_t", "scale_t"] if build["columnwise"] else []))),
+        *([ag.ContractArgument("d_t", "pointer", "columns x rows, as d; rows up to a multiple of 32")] if build["columnwise"] else []),
+        *([ag.ContractArgument("scale_t", "pointer", scales[group].replace("rows x columns", "columns x rows"))]
+          if build["columnwise"] and by_columns else []),
+        *row_counts(("x", "d", *(["scale"] if by_columns else []), *(["d_t"] if build["columnwise"] else []),
+                     *(["scale_t"] if build["columnwise"] and by_columns else []))),
     )
 
 
@@ -106,9 +110,9 @@ def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """Scales and results in exact residues."""
     from asmgen.kernels.quantize.algebra import quantized
 
-    if is_blocks(values) or values["smooth"]:
-        raise ag.AsmgenError("quantize has no exact residues of MX types, whose scales are powers of 2, nor of smoothed columns; to=fp8, "
-                             "bf8 or int8 without smooth would do")
+    if is_blocks(values) or values["smooth"] or values["columnwise"]:
+        raise ag.AsmgenError("quantize has no exact residues of MX types, whose scales are powers of 2, nor of smoothed columns or of "
+                             "transposes; to=fp8, bf8 or int8 without smooth and columnwise would do")
     return quantized(values, inputs)
 
 
@@ -133,23 +137,26 @@ QUANTIZE = ag.Family(
     rules=(ag.Rule("x_stride must be at least columns, and even", ("x_stride", "columns"),
                    lambda p: p["x_stride"] >= p["columns"] and p["x_stride"] % 2 == 0),
            ag.Rule("d_stride must be at least the bytes of a row: columns, of MX types those of whole blocks",
-                   ("d_stride", "columns", "to"), lambda p: p["d_stride"] >= row_bytes(p)),
+                   ("d_stride", "columns", "to", "columnwise"), lambda p: p["d_stride"] >= row_bytes(p)),
            ag.Rule("order must be plain but for mxfp4, mxfp8 and mxbf8 that are not columnwise, with rows of a multiple of 32 bytes",
                    ("order", "to", "columnwise", "columns"),
                    lambda p: p["order"] == "plain" or is_blocks(p) and ag.element_bits(BLOCKS[p["to"]]) != 6 and not p["columnwise"]
                    and p["columns"] * ag.element_bits(BLOCKS[p["to"]]) % 256 == 0),
            ag.Rule("d_stride must be a multiple of 32 where order is shuffled", ("order", "d_stride"),
                    lambda p: p["order"] == "plain" or p["d_stride"] % 32 == 0),
-           ag.Rule("columnwise is for MX types without smooth, and columns must be a multiple of 32",
-                   ("columnwise", "to", "smooth", "columns"),
-                   lambda p: not p["columnwise"] or is_blocks(p) and not p["smooth"] and p["columns"] % BLOCK == 0),
-           ag.Rule("32 rows of x, and of d, must be less than 2^31 bytes in a columnwise build",
-                   ("columnwise", "x_stride", "d_stride", "from"),
-                   lambda p: not p["columnwise"] or BAND * max(p["d_stride"], p["x_stride"] * (4 if p["from"] == "f32" else 2)) < 1 << 31),
+           ag.Rule("columnwise is for builds without smooth whose group is not token, as scales of whole columns need all rows before the "
+                   "first one is stored, and columns must be a multiple of 32", ("columnwise", "to", "group", "smooth", "columns"),
+                   lambda p: not p["columnwise"] or group_of(p) != "token" and not p["smooth"] and p["columns"] % BLOCK == 0),
+           ag.Rule("a band of 32 rows of x, and of d, of group 128 of 128 rows and their scales, must be less than 2^31 bytes in a "
+                   "columnwise build",
+                   ("columnwise", "x_stride", "d_stride", "scale_stride", "from", "group", "to"),
+                   lambda p: not p["columnwise"] or BLOCK * parts_of_band(p) * max(
+                       p["d_stride"], p["x_stride"] * (4 if p["from"] == "f32" else 2),
+                       4 * p["scale_stride"] if parts_of_band(p) > 1 else 0) < 1 << 31),
            ag.Rule("d_t_stride must be at least the bytes of ceil(rows / 32) blocks", ("columnwise", "d_t_stride", "rows", "to"),
                    lambda p: not p["columnwise"] or p["d_t_stride"] >= _own_bytes(p)),
-           ag.Rule("scale_t_stride must be at least ceil(rows / 32), and a multiple of 8 where shuffled",
-                   ("columnwise", "scale_t_stride", "rows", "layout"),
+           ag.Rule("scale_t_stride must be at least ceil(rows / 32), of group 128 ceil(rows / 128), and a multiple of 8 where shuffled",
+                   ("columnwise", "scale_t_stride", "rows", "layout", "group", "to"),
                    lambda p: not p["columnwise"] or p["scale_t_stride"] >= least_scale_stride(transposed(p))
                    and (p["layout"] == "plain" or p["scale_t_stride"] % 8 == 0)),
            ag.Rule("group must be 32 or auto for MX types and no other", ("group", "to"),

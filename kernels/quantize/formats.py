@@ -30,11 +30,11 @@ def group_of(build: ag.Values) -> str:
 
 
 def row_bytes(p: ag.Values) -> int:
-    """Bytes of a row of results; MX blocks are whole, with zeros beyond the columns."""
+    """Bytes of a row of results; MX blocks, and all blocks where columns are quantised too, are whole, with zeros beyond the columns."""
     columns: int = p["columns"]
-    if not is_blocks(p):
+    if not is_blocks(p) and not p.get("columnwise"):
         return columns
-    return -(-columns // BLOCK) * BLOCK * ag.element_bits(BLOCKS[p["to"]]) // 8
+    return -(-columns // BLOCK) * BLOCK * ag.element_bits(BLOCKS.get(p["to"], "i8")) // 8
 
 
 def least_scale_stride(p: ag.Values) -> int:

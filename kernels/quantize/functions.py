@@ -25,7 +25,8 @@ def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", lay
     mxfp8, mxbf8, mxfp6, mxbf6, mxfp4 with an e8m0 byte for 32 columns, by `rounding` even, floor or up, in rows or as gemm.mx takes them
     (`layout` shuffled, with rows up to a multiple of 32). d has the type of its elements where the architecture has it, else it is bytes
     (uint8), two fp4 or four fp6 numbers in 1 or 3 of them. `smooth` is a vector that multiplies columns first. With
-    `columnwise`, of MX types, the result is (d, scale, d_t, scale_t): the same of the transpose of x [rows, columns], from one launch.
+    `columnwise`, for MX types and of others for group 128 or tensor, the result is (d, scale, d_t, scale_t): the same of the transpose of x
+    [rows, columns], columns a multiple of 32, from one launch; rows of d_t have zeros up to a multiple of 32.
     With `order` shuffled d lies as gemm.mx takes B (b_order). Tensors, `device` and errors are as for norm.layer; columns of MX types that
     fill no block have zeros after them.
     """
@@ -69,7 +70,9 @@ def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", lay
         run["scale_stride"] = apart if count > 1 else width
     written = tuple(name for name in ("d", "scale", "d_t", "scale_t") if name in tensors and (name != "scale" or scale is None))
     launch("quantize", of, build, run, tensors, written, used, stream)
-    return (d, scales) if not columnwise else (d, scales, tensors["d_t"], tensors["scale_t"])
+    if not columnwise:
+        return d, scales
+    return d, scales, tensors["d_t"], tensors.get("scale_t", scales)
 
 
 def _check_scales(of: str, scales: Any, wanted: tuple[int, ...], kind: str) -> None:
@@ -83,22 +86,33 @@ def _check_scales(of: str, scales: Any, wanted: tuple[int, ...], kind: str) -> N
 def _transposed(build: dict[str, Any], tensors: dict[str, Any], rows: TensorRows, arch: str) -> dict[str, int]:
     """d_t and scale_t, and their strides."""
     build["columnwise"] = True
-    shapes = shapes_of((rows.columns, rows.rows), build["to"], build["group"], build["layout"], arch)
-    for name, (shape, kind) in zip(("d_t", "scale_t"), shapes, strict=True):
-        tensors[name] = empty(tensors["x"], (*shape[:-1], -(-shape[-1] // _DWORD) * _DWORD if name == "d_t" else shape[-1]), kind)
-    return {f"{name}_stride": int(tensors[name].shape[-1]) for name in ("d_t", "scale_t")}
+    tensors["d_t"] = empty(tensors["x"], *shape_of_transpose((rows.rows, rows.columns), build["to"], arch))
+    if build["group"] != "tensor":
+        _, of_scales = shapes_of((rows.columns, rows.rows), build["to"], build["group"], build["layout"], arch)
+        tensors["scale_t"] = empty(tensors["x"], *of_scales)
+    return {f"{name}_stride": int(tensors[name].shape[-1]) for name in ("d_t", "scale_t") if name in tensors}
 
 
 def shapes_of(shape: tuple[int, ...], to: str, group: str, layout: str, arch: str) -> tuple[tuple[tuple[int, ...], str], ...]:
     """Shape and type of d and of the scales of x [..., columns], where no scale is given."""
     build = {"columns": shape[-1], "to": to, "group": group, "layout": layout}
     rows = math.prod(shape[:-1])
-    kind = "int8" if to == "int8" else _EIGHT.get((to.removeprefix("mx"), arch), "uint8")
-    d = (*shape[:-1], row_bytes(build) if to in BLOCKS else shape[-1]), kind
+    d = (*shape[:-1], row_bytes(build) if to in BLOCKS else shape[-1]), _kind_of(to, arch)
     if group_of(build) == "token":
         return d, ((rows,), "float32")
     padded = rows if layout == "plain" else -(-rows // SHUFFLED_ROWS) * SHUFFLED_ROWS
     return d, ((padded, least_scale_stride(build)), "uint8" if is_blocks(build) else "float32")
+
+
+def shape_of_transpose(shape: tuple[int, ...], to: str, arch: str) -> tuple[tuple[int, int], str]:
+    """Shape and type of d_t of x [rows, columns]: its rows have whole blocks of 32, and whole dwords."""
+    width = row_bytes({"columns": shape[-2], "to": to, "columnwise": True})
+    return (shape[-1], -(-width // _DWORD) * _DWORD), _kind_of(to, arch)
+
+
+def _kind_of(to: str, arch: str) -> str:
+    """The type of d by its name."""
+    return "int8" if to == "int8" else _EIGHT.get((to.removeprefix("mx"), arch), "uint8")
 
 
 def architecture_of(x: Any) -> str:

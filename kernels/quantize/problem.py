@@ -38,7 +38,7 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
     if p["columnwise"]:
         padded = -(-columns // SHUFFLED_ROWS) * SHUFFLED_ROWS
         arguments |= {"d_t": np.full((columns, p["d_t_stride"]), _CANARY, np.uint8),
-                      "scale_t": np.full((padded, p["scale_t_stride"]), _CANARY, np.uint8)}
+                      "scale_t": np.full((padded, p["scale_t_stride"]), _CANARY, np.uint8 if is_blocks(p) else np.float32)}
 
     def outputs() -> tuple[ag.Output, ...]:
         values = x[:, :columns].astype(np.float32)
@@ -46,7 +46,7 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
             with np.errstate(all="ignore"):
                 values = values * smooth.astype(np.float32)
         if not is_blocks(p):
-            return _outputs(p, values, figures)
+            return (*_outputs(p, values, figures), *(_of_transpose(p, values, figures) if p["columnwise"] else ()))
         forms = [BlockForm(BLOCKS[p["to"]], p["rounding"], p["layout"], p[f"{name}_stride"]) for name in ("scale", "scale_t")]
         found = block_outputs(forms[0], values)
         if p["order"] == "shuffled":
@@ -83,6 +83,15 @@ def _outputs(p: ag.Values, x: Array, given: Array) -> tuple[ag.Output, ...]:
     elif group_of(p) != "tensor":
         outputs.append(ag.Output("scale", scale, 0.0, (slice(None), slice(groups))))
     return tuple(outputs)
+
+
+def _of_transpose(p: ag.Values, values: Array, given: Array) -> tuple[ag.Output, ...]:
+    """d_t and scale_t: rows up to whole blocks count as zeros."""
+    rows, columns = values.shape
+    whole = np.zeros((columns, -(-rows // BLOCK) * BLOCK), np.float32)
+    whole[:, :rows] = values.T
+    return tuple(replace(one, argument=f"{one.argument}_t", select=(slice(columns), one.select[1]))
+                 for one in _outputs(p, whole, given))
 
 
 def _scale(p: ag.Values, x: Array) -> Array:

@@ -21,7 +21,7 @@ from asmgen.kernels.rows.weights import Weights, weigh
 @row_variants(QUANTIZE)
 def by_rows(k: ag.TileBuilder) -> None:
     """Load, largest magnitude, scale and its reciprocal, products, bytes, store."""
-    if is_blocks(k.parameters):
+    if k.p.columnwise or is_blocks(k.parameters):
         (both_ways if k.p.columnwise else by_blocks)(k)
         return
     shape, to = shape_of(k.variant, k.p.columns), BYTES[k.p.to]

@@ -1,29 +1,34 @@
-"""Strips of columns and bands of 32 rows, which quantisation along rows and columns goes through."""
+"""Strips of columns and bands of rows, which quantisation along rows and columns goes through."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import asmgen as ag
+from asmgen.kernels.quantize.formats import GROUP, group_of
 from asmgen.kernels.rows.blockscales import BLOCK, PAD
 
-BAND = BLOCK
-"""Rows of a band: those of a block of a column."""
 IN_WAVE = 128
 """Columns of a wave, two for each lane."""
 
 
 @dataclass(frozen=True)
 class Strip:
-    """What a workgroup of so many waves has of x at once."""
+    """What a workgroup of so many waves has of x at once: a band of so many `parts` of 32 rows, each part in waves of its own."""
 
     waves: int
     columns: int
+    parts: int = 1
 
     @property
     def wide(self) -> int:
         """Columns of a strip."""
-        return self.waves * IN_WAVE
+        return self.waves // self.parts * IN_WAVE
+
+    @property
+    def band(self) -> int:
+        """Rows of a band: those of a group of a column."""
+        return BLOCK * self.parts
 
     @property
     def count(self) -> int:
@@ -38,22 +43,27 @@ class Strip:
     @property
     def fragments(self) -> int:
         """Blocks of rows that a lane has of a band."""
-        return BAND * self.blocks // (self.waves * ag.LANES)
+        return self.band * self.blocks // (self.waves * ag.LANES)
 
     @property
     def rows_between(self) -> int:
         """Rows from a lane's block to its next one."""
-        return BAND // self.fragments
+        return self.band // self.fragments
 
 
 def strip_of(variant: ag.Variant, p: ag.Values) -> Strip:
     """The strips of a build."""
-    return Strip(variant.wave_count, p["columns"])
+    return Strip(variant.wave_count, p["columns"], parts_of_band(p))
+
+
+def parts_of_band(p: ag.Values) -> int:
+    """Blocks of 32 rows that share a scale of a column."""
+    return GROUP // BLOCK if group_of(p) == str(GROUP) else 1
 
 
 def bands_of(p: ag.Values) -> int:
     """Bands of a launch; where scales are shuffled, with those whose scales are pads."""
-    bands: int = -(-p["rows"] // BAND)
+    bands: int = -(-p["rows"] // (BLOCK * parts_of_band(p)))
     return bands if p["layout"] == "plain" else -(-bands // PAD) * PAD
 
 

@@ -36,6 +36,9 @@ CASES: list[Case] = [
     ("gfx950", {"columns": 64, "to": "mxbf6", "rounding": "up", "columnwise": True, "from": "f32"},
      {"rows": 301, "d_t_stride": 248, "scale_t_stride": 11}, "serial"),
     ("gfx950", {"columns": 100, "to": "mxbf8", "rounding": "up", "layout": "shuffled", "smooth": True}, {"rows": 37}, "serial"),
+    ("gfx950", {"columns": 96, "group": "tensor", "columnwise": True}, {"rows": 45, "d_t_stride": 68}, "lockstep"),
+    ("gfx942", {"columns": 288, "to": "int8", "group": "128", "columnwise": True, "from": "f32"},
+     {"rows": 300, "each": 2, "x_stride": 300, "scale_t_stride": 5}, "random:5"),
 ]
 
 
@@ -50,6 +53,7 @@ def test_exact_bytes_and_scales(case: int) -> None:
     ({"columns": 100, "lanes": 16, "group": "128"}, "group"), ({"columns": 100, "to": "fp16"}, "to"),
     ({"columns": 100, "to": "mxfp4", "group": "token"}, "group must be 32"),
     ({"columns": 100, "layout": "shuffled"}, "layout plain but for MX"),
+    ({"columns": 128, "columnwise": True, "to": "fp8"}, "whose group is not token"),
     ({"columns": 100, "columnwise": True, "to": "mxfp4"}, "columns must be a multiple of 32")])
 def test_what_is_not_offered_is_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):

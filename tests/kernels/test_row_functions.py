@@ -106,6 +106,11 @@ def test_quantisation_by_rows_and_by_blocks(device: EmulatedDevice) -> None:
     assert [one.shape for one in both] == [(5, 96), (5, 3), (96, 32), (96, 1)]
     again = both[2].astype(float) * np.exp2(both[3].astype(float) - 127)
     assert close(again[:, :5].T / 8, x.astype(float) / 8) and not again[:, 5:].any()
+    given = np.array([0.05], np.float32)
+    e, of_e, d_t, scale_t = quantize.to(x, "int8", "tensor", scale=given, columnwise=True, device=device)
+    assert of_e is scale_t is given and d_t.shape == (96, 32) and np.array_equal(e, d_t.T[:5]) and close(e * 0.05, x.astype(float))
+    _, of_e, d_t, scale_t = quantize.to(x, "fp8", "128", columnwise=True, device=device)
+    assert of_e.shape == (5, 1) and scale_t.shape == (96, 1) and close((d_t.astype(float) * scale_t / 4).T[:5], x.astype(float) / 4)
     weights, _ = quantize.to(drawn(16, 64), "mxfp4", order="shuffled", device=device)
     plain, _ = quantize.to(drawn(16, 64), "mxfp4", device=device)
     assert np.array_equal(weights.reshape(2, 16, 16), plain.reshape(16, 2, 16).swapaxes(0, 1))
