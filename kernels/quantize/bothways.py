@@ -99,8 +99,9 @@ class _Sides:
     def quantise(self, tiles: Tiles, down: bool = False) -> None:
         """Blocks, of rows or of columns, into elements and scales."""
         held, made, scales = tiles
-        if self.eight is not None:
-            (self.eight.down if down else self.eight.along)(held, made)
+        if scales is None:
+            if self.eight is not None:
+                (self.eight.down if down else self.eight.along)(held, made)
             return
         ag.quantise(self.k, made, scales, held, rounding=self.k.p.rounding,
                     shortcuts=ag.Shortcuts(branch=True, saturating=True, begun=True))
@@ -204,7 +205,7 @@ class _Along:
         k, sides = self.k, self.sides
         sides.show(self.descriptors["d"], k.argument("d"), k.argument("d_stride"), row_bytes(k.parameters))
         scale = self.descriptors.get("scale")
-        if scale is None:
+        if scale is None or self.scale_bytes is None:
             return
         if not sides.shuffled:
             sides.show(scale, k.argument("scale"), self.scale_bytes, sides.scale_size * least_scale_stride(k.parameters))

@@ -19,18 +19,18 @@ class EightBits:
     """What makes them: registers for two blocks in float32 and their scales. `part` is an SGPR with the wave's number among those that
     share the rows of a column's group."""
 
-    def __init__(self, k: ag.TileBuilder, strip: Strip, lanes: ag.Fragment, part: ag.Reg) -> None:
-        self.k, self.strip, self.part = k, strip, part
+    def __init__(self, k: ag.TileBuilder, strip: Strip, lanes: ag.Fragment, part: ag.Reg | None) -> None:
+        self.k, self.strip = k, strip
         self.in_groups, self.largest = group_of(k.parameters) == str(GROUP), LARGEST[k.p.to, k.p.encoding]
-        wide = ag.with_dtype(lanes, "f32")
-        self.wide = [k.tile(f"WIDE{number}", 1, BLOCK * ag.LANES, wide) for number in range(0 if lanes.dtype == "f32" else 2)]
+        wide, blocks = ag.with_dtype(lanes, "f32"), 0 if lanes.dtype == "f32" else 2
+        self.wide: list[ag.Tile] = [k.tile(f"WIDE{number}", 1, BLOCK * ag.LANES, wide) for number in range(blocks)]
         like: ag.Tile = self.wide[0] if self.wide else k.tile("LIKE", 1, BLOCK * ag.LANES, wide)
         self.scales = [ag.row_vector(k, f"scale{number}", like, apart=True) for number in range(2)]
         self.inverse = ag.row_vector(k, "inverse", like, apart=True)
         if not self.wide:
             k.registers.release("LIKE")
-        if self.in_groups:
-            self._take_words()
+        if part is not None:
+            self._take_words(part)
         else:
             self._given()
 
@@ -43,7 +43,7 @@ class EightBits:
         if k.p.to != "int8":
             keep_below_largest(k)
 
-    def _take_words(self) -> None:
+    def _take_words(self, part: ag.Reg) -> None:
         """Words of LDS for two columns of each lane, of all waves that share a group."""
         k, strip = self.k, self.strip
         self.words = k.lds.take("largest_of_parts", _F32 * strip.parts * strip.wide, align=16)
@@ -53,7 +53,7 @@ class EightBits:
             k.s_mul_i32(first, first, _F32 * IN_WAVE)
             k.v_lshlrev_b32(self.from_words, 3, k.lane)
             k.v_add_u32(self.from_words, first, self.from_words)
-            k.s_mul_i32(first, self.part, _F32 * strip.wide)
+            k.s_mul_i32(first, part, _F32 * strip.wide)
             k.v_add_u32(self.to_words, first, self.from_words)
 
     def along(self, held: ag.Tile, made: ag.Tile) -> None:
