@@ -271,10 +271,10 @@ class _Simulation:
                 continue
             if one.mask & reads:
                 need = max(need, one.ready if cost.kind.category != "scalar" else one.scalar_ready)
-            elif one.matrix and one.mask & (writes | accumulator):
-                forwarded = cost.kind is CostKind.MATRIX and one.same == cost.same and one.mask == accumulator == writes
-                need = max(need, one.forward if forwarded else one.ready)
             elif one.mask & accumulator:
+                forwarded = one.matrix and one.same == cost.same and one.mask == accumulator
+                need = max(need, one.forward if forwarded else one.ready)
+            elif one.matrix and one.mask & writes and cost.kind is not CostKind.MATRIX:  # these write in order
                 need = max(need, one.ready)
         if stale:
             wave.pending = [one for one in pending if one.ready > now or one.scalar_ready > now]

@@ -73,6 +73,18 @@ def test_matrix_instructions_take_their_occupancy(name: str, registers: tuple[in
     assert straight(program(text, arch), gpu=gpu).cycles == 7 * occupancy
 
 
+@pytest.mark.parametrize("accumulator,clocks", [
+    ("v[16:19], v[0:3], v[8:11], v[20:23]", 16),  # D is another register: what counts is the SrcC (instructions.md 3.1)
+    ("v[16:19], v[0:3], v[8:11], v[22:25]", 36),  # overlaps
+    ("v[20:23], v[0:3], v[8:11], 0", 16),  # writes the same D with another SrcC
+    ("v[16:19], v[20:23], v[8:11], 0", 36),  # reads it as SrcA
+])  # fmt: skip
+def test_an_accumulator_is_forwarded_by_its_registers(accumulator: str, clocks: int) -> None:
+    name = "v_mfma_f32_16x16x32_bf16"
+    code = program(f"{name} v[20:23], v[0:3], v[8:11], v[20:23]\n{name} {accumulator}\n")
+    assert straight(code).waves[0].issued[1] == clocks
+
+
 @pytest.mark.parametrize("cbsz,blgp,occupancy", [(0, 0, 32), (0, 4, 32), (4, 1, 32), (2, 4, 16), (4, 4, 16)])
 def test_occupancy_goes_by_the_format_pair(cbsz: int, blgp: int, occupancy: int) -> None:
     width = {0: 8, 1: 8, 2: 6, 4: 4}
