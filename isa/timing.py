@@ -186,7 +186,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
                     "AMD reached [M]; gfx950 the mean of the two", {"gfx950": 0.9237}, {"gfx950": 0.9418}),
     TimingParameter("clock_fp8", {"MI300X": 0.898, "MI325X": 0.9009, "gfx950": 1.05}, "share", "[D]",
                     "the same for 8-bit floats. gfx942 micro 2.7: half of 1273 / 708 and 1519 / 843 TFLOPS that AMD reached; gfx950 "
-                    "evidence 3: a class between half of 2.07 and half of hipBLASLt's 2.13, times bf16 at 8192^3; their mean", {"gfx950": 1.035}, {"gfx950": 1.065}),
+                    "evidence 3: a class between half of 2.07 and half of hipBLASLt's 2.13, times bf16 at 8192^3; their mean",
+                    {"gfx950": 1.035}, {"gfx950": 1.065}),
     TimingParameter("clock_fp4", {"gfx942": 1, "gfx950": 0.906}, "share", "[D]",
                     "the same for floats of 4 bits, and 6, which run at their rate: evidence 8, 1450 MHz at full density. gfx942 has none",
                     {"gfx950": 0.88}, {"gfx950": 0.933}),

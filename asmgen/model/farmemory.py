@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from asmgen.emulator.scheduling.trace import NO_ARGUMENT
+from asmgen.emulator.scheduling.trace import NO_ARGUMENT, PRIVATE
 from asmgen.isa.timing import WHOLE_XCDS, Timing
 
 LEVELS = ("grid", "l2", "hbm")
@@ -32,8 +32,8 @@ class FarMemory:
     burst: float = 0.0
 
     def round_trip(self, argument: int = NO_ARGUMENT) -> int:
-        """Of a load of that argument."""
-        return self.by_argument.get(argument, self.usual)
+        """Of a load of that argument; private memory, of which a wave has little, stays in L2."""
+        return self.store if argument == PRIVATE else self.by_argument.get(argument, self.usual)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from asmgen.emulator.scheduling.trace import LINE, NO_ARGUMENT, TracedArgument, WaveTrace
+from asmgen.emulator.scheduling.trace import LINE, NO_ARGUMENT, PRIVATE, TracedArgument, WaveTrace
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost
 from asmgen.model.farmemory import GridLoads
@@ -124,7 +124,8 @@ def moved_by_each(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], argum
 
 
 def moved_bytes(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], arguments: int) -> tuple[list[float], list[float]]:
-    """Bytes that waves load and store by argument, those of none at last: of the lines that are touched what the lanes take."""
+    """Bytes that waves load and store by argument, those of none at last: of the lines that are touched what the lanes take.
+    Private memory is left out: L2 keeps it, and a unit's own time for it is the cycle model's."""
     loaded, stored = [0.0] * (arguments + 1), [0.0] * (arguments + 1)
     for trace in traces:
         accesses = zip(trace.costs, trace.arguments or [NO_ARGUMENT] * len(trace.costs), strict=True)
@@ -132,6 +133,6 @@ def moved_bytes(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], argumen
             cost = costs[position]
             if cost.traced:
                 lines, argument = next(accesses)
-                if cost.kind is CostKind.VMEM:
+                if cost.kind is CostKind.VMEM and argument != PRIVATE:
                     (stored if cost.store else loaded)[argument] += min(lines * LINE, cost.bytes)
     return loaded, stored

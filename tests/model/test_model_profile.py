@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.scheduling.run import Options
-from asmgen.emulator.scheduling.trace import NO_ARGUMENT, Trace, TracedArgument, WaveTrace, has_cost
+from asmgen.emulator.scheduling.trace import NO_ARGUMENT, PRIVATE, Trace, TracedArgument, WaveTrace, has_cost
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import GPUS, PARAMETERS, Timing, read_overrides, timing
 from asmgen.kernels.registry import family
@@ -555,3 +555,21 @@ def test_workgroups_that_fit_fill_each_others_gaps() -> None:
     assert bound == 8 * load().bounds(found.timing, found.far).clocks["lds"] > found.cycles
     assert many.parts["compute units"] == pytest.approx(bound / 2400e6)
     assert estimate(found, 300, 1, None, 8, load).together == 2  # no more than there are
+
+
+def test_private_memory_is_interleaved_and_stays_in_l2() -> None:
+    """A dword a lane takes two lines, four of them eight; an odd offset of one lane takes one line more."""
+    text = ("s_load_dwordx4 s[8:11], s[0:1], 0x0\nv_lshlrev_b32 v1, 2, v0\nv_cmp_eq_u32 vcc, 0, v0\nv_cndmask_b32_e64 v2, 0, 32, vcc\n"
+            "scratch_store_dword off, v1, off offset:8\nscratch_store_dwordx4 off, v[4:7], off offset:16\n"
+            "scratch_load_dword v8, v2, off offset:8\ns_waitcnt vmcnt(0) lgkmcnt(0)\nglobal_load_dword v4, v1, s[8:9]\n")
+    code, memory, trace = read_text(text + "s_endpgm\n", "gfx950")[0], Memory(), Trace(1)
+    launch("gfx950", code, (1, 1, 1), (64, 1, 1), [np.zeros(1024, np.uint32)] * 2, vgprs=128, scratch=64,
+           options=Options(checks=False, trace=trace), memory=memory)
+    start = next(interval.start for interval in memory.intervals if interval.end - interval.start == 4096)
+    trace.arguments = (TracedArgument("x", start, 4096),)
+    waves, chosen = list(trace.waves()), timing("MI355X")
+    assert [wave.costs for wave in waves] == [(2, 8, 3, 2)]
+    assert waves[0].arguments[:3] == (PRIVATE, PRIVATE, PRIVATE)
+    moved = traffic(costs_of(code, chosen), waves, "grid", 10, chosen, trace.arguments)
+    assert (moved.l2, moved.stored) == (10 * 256, 0)
+    assert FarMemory(64, 900, 312, {0: 700}).round_trip(PRIVATE) == 312

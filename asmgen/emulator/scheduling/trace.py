@@ -29,7 +29,9 @@ VECTOR_SPACES = frozenset({"buffer", "global", "flat", "scratch"})
 
 
 NO_ARGUMENT = -1
-"""The argument of an access of LDS, of scratch, or of no lane."""
+"""The argument of an access of LDS, or of no lane."""
+PRIVATE = -2
+"""That of an access of private memory (scratch)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class TracedArgument:
 class WaveTrace:
     """One wave: the positions that it executed, and the cost of each of its accesses, in order (`has_cost` says which have one).
 
-    `arguments` has the number of the argument that each access touches; it is empty where nobody told the trace its arguments.
+    `arguments` has the number of the argument that each access touches, or one of the two above; it is empty where nobody told the trace
+    its arguments.
     """
 
     workgroup: int
@@ -115,11 +118,26 @@ def _finder(arguments: Sequence[TracedArgument]) -> Callable[[int], int]:
     starts = [arguments[number].start for number in ordered]
 
     def find(address: int) -> int:
+        if address == PRIVATE:
+            return PRIVATE
         at = bisect_right(starts, address) - 1
         inside = at >= 0 and address < starts[at] + arguments[ordered[at]].nbytes
         return ordered[at] if inside else NO_ARGUMENT
 
     return find
+
+
+def _lines(group: Group, addresses: NDArray[np.int64], lengths: NDArray[np.int64], private: bool) -> NDArray[np.int64]:
+    """By wave the lines that its lanes touch, some more than once, and -1 for none. In private memory dword d of lane l of a wave lies at
+    256 d + 4 l (docs/facts/microarchitecture.md section 2.5)."""
+    lengths = np.broadcast_to(lengths, addresses.shape)
+    if not private:
+        first, last = addresses // LINE, (addresses + np.maximum(lengths - 1, 0)) // LINE
+        return np.concatenate([np.where(lengths > 0, one, -1) for one in (first, last)], axis=1)
+    lanes = np.arange(LANES)
+    begins = addresses - (group.waves[:, None] * LANES + lanes) * group.machine.private_stride
+    dwords = [np.where(at < lengths, (begins + at) // 4, -1) for at in range(0, max(1, int(lengths.max())), 4)]
+    return np.concatenate([np.where(one >= 0, 2 * one + lanes // 32, -1) for one in dwords], axis=1)
 
 
 def has_cost(instruction: Instruction) -> bool:
@@ -151,9 +169,7 @@ class _Watcher:
         """Lines that the lanes of an access touch, added to what was opened before it."""
         if memory_name == "LDS":
             return
-        first, last = addresses // LINE, (addresses + np.maximum(counts * size - 1, 0)) // LINE
-        touched = np.where(np.broadcast_to(counts > 0, first.shape), first, -1)
-        lines = np.sort(np.concatenate([touched, np.where(touched >= 0, last, -1)], axis=1), axis=1)
+        lines = np.sort(_lines(group, addresses, counts * size, memory_name == "private memory"), axis=1)
         new = lines >= 0
         new[:, 1:] &= lines[:, 1:] != lines[:, :-1]
         nearest = np.where(counts > 0, addresses, _FAR).min(axis=1)
@@ -161,7 +177,7 @@ class _Watcher:
             if number:
                 access = self.trace.opened(self.machine, wave)[-1]
                 access[0] += number
-                access[1] = address if memory_name != "private memory" else NO_ARGUMENT
+                access[1] = address if memory_name != "private memory" else PRIVATE
 
     def _lds(self, instruction: Instruction) -> Action:
         named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
