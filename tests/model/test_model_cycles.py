@@ -74,7 +74,7 @@ def test_matrix_instructions_take_their_occupancy(name: str, registers: tuple[in
 
 
 @pytest.mark.parametrize("accumulator,clocks", [
-    ("v[16:19], v[0:3], v[8:11], v[20:23]", 16),  # D is another register: what counts is the SrcC (instructions.md 3.1)
+    ("v[16:19], v[0:3], v[8:11], v[20:23]", 16),  # D is another register: what counts is the SrcC (docs/facts/instructions.md section 3.1)
     ("v[16:19], v[0:3], v[8:11], v[22:25]", 36),  # overlaps
     ("v[20:23], v[0:3], v[8:11], 0", 16),  # writes the same D with another SrcC
     ("v[16:19], v[20:23], v[8:11], 0", 36),  # reads it as SrcA
