@@ -23,11 +23,7 @@ class ProductEpilogue:
     def follow(self, k: ag.TileBuilder) -> None:
         """Emit all parts that do not overlap the loop; the pipeline does that."""
         if self.follows is not None:
-            label = k.fresh("no_ending")
-            self.follows.guard(label)
-            self.follows.body()
-            self.follows.end_kernel(k)
-            k.label(label)
+            self.follows.follow(k)
         self.rest()
 
 

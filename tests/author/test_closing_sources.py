@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from asmgen.author.emit.ldsmap import LdsRange
+from asmgen.author.loop import closingpaths, pipeline
 from asmgen.author.loop.overlap import Epilogue
 from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.conversions import convert
@@ -123,12 +124,20 @@ class _Watcher:
             self.rows.append(np.stack([first, first + read], 1))
 
 
+@pytest.fixture
+def looped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last steps run in the loop, and an epilogue in the last one: these are so short that other text costs less."""
+    monkeypatch.setattr(closingpaths, "drain_pays", lambda *_: False)
+    monkeypatch.setattr(pipeline, "overlap_pays", lambda *_: True)
+
+
 FORMS = [Form(1, 1), Form(1, 2), Form(2, 2), Form(2, 2, later=True), Form(2, 3, later=True), Form(3, 4), Form(3, 3, later=True)]
 
 
 @pytest.mark.parametrize("overlaps", [False, True], ids=["after", "overlapping"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.slow_after_first
+@pytest.mark.usefixtures("looped")
 def test_every_count(form: Form, overlaps: bool) -> None:
     form = Form(form.ahead, form.stages, form.later, overlaps)
     random = np.random.default_rng(form.ahead)
@@ -161,6 +170,15 @@ def test_every_count(form: Form, overlaps: bool) -> None:
                 assert len(np.unique(others[:, 0])) == ROWS * count * COLUMNS // 4 and (others % ROW).max() <= 2 * COLUMNS * count
 
 
+def test_short_steps_have_a_drain() -> None:
+    ones = np.ones((ROWS, ROW // 2))
+    for overlaps in (False, True):
+        (graph,) = build(Form(2, 2, overlaps=overlaps), ones, ones).kernel().paths
+        kinds = {copy.kind for copy in graph.copies}
+        assert "drain" in kinds and "last" not in kinds
+
+
+@pytest.mark.usefixtures("looped")
 @pytest.mark.parametrize(("used", "wait"), [(False, []), (True, ["s_waitcnt vmcnt(0)"])])
 def test_what_uses_lds_after_the_loop_waits_for_fills_in_flight(used: bool, wait: list[str]) -> None:
     """The last steps fill LDS too, with nothing. Where no one uses LDS after the loop, no one waits."""

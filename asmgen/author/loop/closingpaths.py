@@ -17,6 +17,7 @@ The last f steps run operations of iterations that do not exist. They may not do
 from __future__ import annotations
 
 from asmgen.author.loop.beyond import loop_serves
+from asmgen.author.loop.copycosts import drain_pays
 from asmgen.author.loop.loopregisters import LoopRegisters, choose_prologue, open_loop
 from asmgen.author.loop.pathgraph import PathChoice
 from asmgen.author.loop.stepcopies import Copies
@@ -25,13 +26,14 @@ from asmgen.isa.registers import Reg
 
 
 def closes(copies: Copies) -> bool:
-    """Whether a pipeline can have these paths: its sources close, its loop is one copy or as long as they are read ahead, and no wave
-    leaves it early."""
+    """Whether a pipeline has these paths: its sources close, its loop is one copy or as long as they are read ahead, no wave leaves it
+    early, and straight code for the last steps does not pay."""
     sources, shape = copies.k.closing(), copies.units.shape
     if sources is None or sources.farthest < 1 or copies.early_exit is not None or shape.peel:
         return False
     leading = any(unit.tag.ordinal in shape.arrangement.lead and copies.k.follows_sources(unit) for unit in copies.units.every())
-    return not leading and (copies.unroll == 1 or sources.farthest <= copies.unroll) and loop_serves(copies)
+    possible = not leading and (copies.unroll == 1 or sources.farthest <= copies.unroll) and loop_serves(copies)
+    return possible and not drain_pays(copies, sources)
 
 
 class ClosingPaths:

@@ -39,6 +39,14 @@ class Epilogue:
     body: Callable[[], None]
     again: str | None = None
 
+    def follow(self, k: Builder) -> None:
+        """Emit it where it stands by itself."""
+        otherwise = k.fresh("no_ending")
+        self.guard(otherwise)
+        self.body()
+        self.end_kernel(k)
+        k.label(otherwise)
+
     def end_kernel(self, k: Builder) -> None:
         """Emit the end of the kernel, after the body."""
         if self.again is not None:
@@ -47,7 +55,8 @@ class Epilogue:
 
 
 class Then(Protocol):
-    """What follows a pipeline: `overlapped` is mixed with its last step, or None; `follow` emits the rest."""
+    """What follows a pipeline: `overlapped`, or None, is mixed with its last step, or stands after the loop if that costs less; `follow`
+    emits the rest."""
 
     @property
     def overlapped(self) -> Epilogue | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.emit.coldblocks import Sharing
 from asmgen.author.emit.pipelinetext import PipelineText
+from asmgen.author.loop.copycosts import overlap_pays
 from asmgen.author.loop.looponly import loop_only
 from asmgen.author.loop.looppaths import emit_paths
 from asmgen.author.loop.loopregisters import loop_registers
@@ -103,6 +104,8 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             k.roles = consumers, producers
         else:
             copies = Copies(k, units, schedule, groups, epilogue=epilogue, early_exit=early_exit)
+            if epilogue is not None and not overlap_pays(copies):
+                copies.epilogue = None
             done = k.fresh("pipeline_done")
             way = emit_paths(copies, count, plain, done, own)
             copies.emit_early_exits()
@@ -123,6 +126,8 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
         k.registers.spare(*loop_only(k, units, begin), at_need=True)
     if then is not None:
         k.region("epilogue")
+        if epilogue is not None and copies.epilogue is None:
+            epilogue.follow(k)
         then.follow(k)
     return units.shape
 

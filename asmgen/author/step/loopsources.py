@@ -16,6 +16,11 @@ class ClosingSources(Protocol):
         """The iterations ahead of the farthest sources."""
         ...
 
+    @property
+    def instructions(self) -> int:
+        """How many instructions open and close them."""
+        ...
+
     def open(self, k: Any, pace: Reg) -> None:
         """The sources are going to close; `pace` is an SGPR that nothing else uses as long as the loop runs. Closing sets it to 0."""
 

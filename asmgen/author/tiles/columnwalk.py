@@ -87,6 +87,11 @@ class ClosingWalks:
         late = any(self.farthest - own > 1 for walk in self.walks for own in walk.ahead.values())
         return not late and all(walk.offset is not None for walk in self.walks) and sum(walk.own is None for walk in self.walks) <= 1
 
+    @property
+    def instructions(self) -> int:
+        """How many instructions open and close them."""
+        return sum(2 + len(walk.records(self.farthest)) for walk in self.walks)
+
     def open(self, k: KernelBuilder, pace: Reg) -> None:
         """The sources are going to close; `pace` is an SGPR that nothing else uses as long as the loop runs."""
         for walk in self.walks:
