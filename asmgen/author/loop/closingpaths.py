@@ -93,6 +93,8 @@ class ClosingPaths:
     def _enter(self, phase: int) -> None:
         """After the prologue of a phase: on to copy `phase` of the loop, or to the end of the sources."""
         k, own = self.k, self.own
+        if any((self.far - count) % self.unroll == phase for count in range(1, self.far)):
+            self.sources.close_late_if_negative(k, own.steady)
         if not phase:
             k.s_cmp_eq_u32(own.steady, 0)
             k.s_cbranch_scc1(self.between)

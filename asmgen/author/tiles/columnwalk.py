@@ -5,7 +5,8 @@ many steps before its rows.
 
 A source *closes* when its last iteration has been asked for: its descriptor then ends where the offset is, so that a load reads nothing and
 costs no traffic. The offset goes on no more. A source that is read an iteration later than the farthest ones has one step left; after that
-it reads its last iteration again.
+it reads its last iteration again. Where the loop is entered for its last steps alone, such a source has none left and closes too: the first
+iteration may lie elsewhere (`t.first`), and so is never read again.
 """
 
 from __future__ import annotations
@@ -112,6 +113,14 @@ class ClosingWalks:
             for records in walk.records(self.farthest):
                 k.s_cselect_b32(records, offset, records)
             k.s_cselect_b32(pace, 0, pace)
+
+    def close_late_if_negative(self, k: KernelBuilder, one: Reg) -> None:
+        """Close those that are read an iteration later than the farthest, if an SGPR is below 0. Changes SCC."""
+        late = [(records, offset) for walk, offset, _ in self._opened() for records in walk.records(self.farthest - 1)]
+        if late:
+            k.s_cmp_lt_i32(one, 0)
+        for records, offset in late:
+            k.s_cselect_b32(records, offset, records)
 
     def spare(self, k: KernelBuilder) -> None:
         """Nothing of them is read in the text from here on."""
