@@ -71,4 +71,5 @@ ACTIVATION = ag.Family(
         ((("dy", "dx"), ("x", "dx"), ("up", "dup")) if build["backward"] else (("x", "d"), ("up", "d")))
         if source in inputs_of(build) and target in outputs_of(build)),
     example={"rows": 5},
+    fills_argument_wait=True,
 )

@@ -256,4 +256,5 @@ BACKWARD = ag.Family(
         *sequences.rules(),
     ),
     example={"b": 1, "hq": 4, "hkv": 2, "sq": 512, "sk": 512},
+    fills_argument_wait=True,
 )

@@ -174,4 +174,5 @@ ATTENTION = ag.Family(
         ag.Rule("rows of O must not overlap", ("b", "hq", "sq", "o_stride_b", "o_stride_s", "o_stride_h"), _rows_of_o_are_apart),
     ),
     example={"b": 2, "hq": 16, "hkv": 4, "sq": 1024, "sk": 1024},
+    fills_argument_wait=True,
 )

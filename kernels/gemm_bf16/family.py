@@ -76,6 +76,7 @@ GEMM = ag.Family(
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
     typical={"m": 4096, "n": 4096, "k": 8192},
+    fills_argument_wait=True,
 )
 
 

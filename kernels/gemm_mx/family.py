@@ -243,6 +243,7 @@ GEMM = ag.Family(
     aliases=PRODUCT_ALIASES,
     example={"m": 512, "n": 384, "k": 512},
     typical={"m": 4096, "n": 4096, "k": 8192},
+    fills_argument_wait=True,
 )
 
 

@@ -142,4 +142,5 @@ NORM = ag.Family(
     aliases=lambda variant, build: (ag.Alias(("x", "d"), "their strides and types are equal"),
                                     *((ag.Alias(("residual", "r"), "their strides are equal"),) if build["residual"] else ())),
     example={"rows": 5},
+    fills_argument_wait=True,
 )

@@ -104,4 +104,5 @@ NORM_BACKWARD = ag.Family(
                                           lambda p: p["dropout"] or not p["dresidual"])),
     aliases=lambda variant, build: tuple(ag.Alias((name, "dx"), "their strides are equal") for name in ("dy",)),
     example={"rows": 5},
+    fills_argument_wait=True,
 )

@@ -167,4 +167,5 @@ QUANTIZE = ag.Family(
                    ("scale_stride", "columns", "to", "layout"),
                    lambda p: p["scale_stride"] >= least_scale_stride(p) and (p["layout"] == "plain" or p["scale_stride"] % 8 == 0))),
     example={"rows": 5},
+    fills_argument_wait=True,
 )

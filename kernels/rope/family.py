@@ -187,4 +187,5 @@ ROPE = ag.Family(
     aliases=lambda variant, build: tuple(ag.Alias(pair, "their strides are equal") for pair in pairs_of(build)
                                          if not (build["cache"] and pair[1] in CACHES)),
     example={"s": 40, "h": 3},
+    fills_argument_wait=True,
 )

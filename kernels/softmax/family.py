@@ -87,4 +87,5 @@ SOFTMAX = ag.Family(
     aliases=lambda variant, build: (ag.Alias(("dy", "dx"), "their strides are equal") if build["backward"]
                                     else ag.Alias(("x", "d"), "their strides and types are equal"),),
     example={"rows": 5},
+    fills_argument_wait=True,
 )

@@ -24,9 +24,9 @@ k02_row_sum_gfx950:
 	v_lshlrev_b32 v3, 2, v0
 	v_mov_b32 v1, 0
 	s_mov_b32 s3, 0
-	s_mov_b32 s15, 0x20000
 	s_waitcnt lgkmcnt(0)                                            ; s8 of s_load_dword landed
 	s_lshl_b32 s14, s8, 2
+	s_mov_b32 s15, 0x20000
 	s_mul_i32 s12, s2, s14
 	s_mul_hi_u32 s13, s2, s14
 	s_add_u32 s12, s12, s4

@@ -46,17 +46,16 @@ k03_transpose_gfx942:
 	v_mul_u32_u24 v23, 0x104, v20
 	v_xor_b32 v22, s13, v23
 	s_lshl2_add_u32 s13, s3, s12
-	v_lshlrev_b32 v18, 2, v20
-	v_lshlrev_b32 v19, 2, v20
-	v_xor_b32 v1, 0x104, v21
 	s_waitcnt lgkmcnt(0)                                            ; s[8:9] of s_load_dwordx2 landed
 	s_mul_i32 s13, s13, s9
 	s_lshl2_add_u32 s13, s2, s13
+	v_lshlrev_b32 v18, 2, v20
 	v_lshl_add_u32 v18, s13, 6, v18
 	s_lshl_b32 s10, s9, 2
 	s_lshl2_add_u32 s13, s2, s12
 	s_mul_i32 s13, s13, s8
 	s_lshl2_add_u32 s13, s3, s13
+	v_lshlrev_b32 v19, 2, v20
 	v_lshl_add_u32 v19, s13, 6, v19
 	s_lshl_b32 s11, s8, 2
 	global_load_dword v2, v18, s[4:5]
@@ -93,6 +92,7 @@ k03_transpose_gfx942:
 	v_add_u32 v18, s10, v18
 	s_waitcnt vmcnt(15)                                             ; v2 of global_load_dword landed, 15 newer vector-memory operations in flight
 	ds_write_b32 v21, v2                                            ; lds write tile 0x0:0x4000
+	v_xor_b32 v1, 0x104, v21
 	s_waitcnt vmcnt(14)                                             ; v3 of global_load_dword landed, 14 newer vector-memory operations in flight
 	ds_write_b32 v1, v3                                             ; lds write tile 0x0:0x4000
 	v_xor_b32 v1, 0x208, v21

@@ -40,8 +40,9 @@ class TileBuilder(KernelBuilder):
     `lane` and `wave` are computed where they are first used.
     """
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, fills_argument_wait: bool = False, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self._fills_argument_wait = fills_argument_wait
         self._lane: Reg | None = None
         self._wave: WaveIndex | None = None
         self.filling: WaveIndex | None = None  # the waves that fill LDS, if not all do
@@ -138,9 +139,10 @@ class TileBuilder(KernelBuilder):
         return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty)
 
     def finish(self, waits: str = "auto", wait_states: str = "auto") -> Kernel:
-        """Run the passes and return the finished kernel; see `KernelBuilder`. Code that needs no argument then stands before the first
-        that does (`asmgen.author.loop.argumentwait`)."""
-        fill_argument_wait(self, -(-self.contract.workgroup[0] // (LANES * SIMDS)))
+        """Run the passes and return the finished kernel; see `KernelBuilder`. Where the family says so, code that needs no argument moves
+        before the first that does (`asmgen.author.loop.argumentwait`)."""
+        if self._fills_argument_wait:
+            fill_argument_wait(self, -(-self.contract.workgroup[0] // (LANES * SIMDS)))
         return super().finish(waits, wait_states)
 
     @property

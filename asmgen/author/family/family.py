@@ -64,7 +64,8 @@ class Family:
     what must come out in exact residues (docs/ALGEBRA.md). `typical` is a problem that fills a GPU, in which variants are timed to choose
     among them; it needs `work`. `tuned(parameters, variant, units)` gives values of further build parameters, beside the defaults, that
     are worth a try for a problem on so many compute units and compute the same; `timed_as(build)` is a build that stands for others of
-    nearly its times, so that few are timed.
+    nearly its times, so that few are timed. `fills_argument_wait` lets code that needs no argument move to the front of the family's
+    kernels (asmgen/author/loop/argumentwait.py).
     """
 
     name: str
@@ -84,6 +85,7 @@ class Family:
     typical: Values = field(default_factory=dict)
     tuned: Callable[[Values, Variant, int], Sequence[Values]] | None = None
     timed_as: Callable[[Values], Values] | None = None
+    fills_argument_wait: bool = False
     _writers: dict[Variant, FunctionType] = field(default_factory=dict, repr=False)
     _declared: list[Variant] = field(default_factory=list, repr=False)
     _parameters: dict[Variant, Sequence[Parameter]] = field(default_factory=dict, repr=False)  # those that were asked for
@@ -249,9 +251,10 @@ class Family:
         contract = self.contract_of(variant, values)
         build = contract.resolve_build(values or {})
         axes = self.axes(variant, build) if callable(self.axes) else self.axes
-        kernel = write_kernel(self._writers[variant], contract, variant, build, axes, variant.occupancy, verify)
+        fills = self.fills_argument_wait
+        kernel = write_kernel(self._writers[variant], contract, variant, build, axes, variant.occupancy, verify, fills)
         before, after = (tuple(
-            with_own_labels(write_kernel(one.writer, its, variant, build, one.axes, one.occupancy, verify), one.name)
+            with_own_labels(write_kernel(one.writer, its, variant, build, one.axes, one.occupancy, verify, fills), one.name)
             for one, its in zip(some, contracts, strict=True))
             for some, contracts in zip(self.companions(build), (contract.before, contract.after), strict=True))
         return kernel.launched_with(before, after)

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def write_kernel(writer: FunctionType, contract: KernelContract, variant: Variant, parameters: Mapping[str, Value],
-                 axes: str, occupancy: int | None, verify: bool = True) -> Kernel:
+                 axes: str, occupancy: int | None, verify: bool = True, fills_argument_wait: bool = False) -> Kernel:
     """Call `writer` with a new builder and finish what it wrote: s_endpgm at the end, waits and wait states where it left them out.
-    Without `verify`, those that it asks to verify are not.
+    Without `verify`, those that it asks to verify are not. `fills_argument_wait` as in Family.
 
     Raises ContractError where it returns something that is no kernel, and what it raises itself.
     """
     from asmgen.author.builders.tilebuilder import TileBuilder
 
     k = TileBuilder(contract, variant.arch, parameters, waves=occupancy, preload=parameters.get("preload") is True,
-                    workgroup_ids=axes, variant=variant, verify=verify)
+                    workgroup_ids=axes, variant=variant, verify=verify, fills_argument_wait=fills_argument_wait)
     try:
         finished = writer(k)
     except AsmgenError:
