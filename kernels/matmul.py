@@ -45,7 +45,8 @@ _MATMUL = Called("gemm.matmul")
 
 
 def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any = None, bias: Any = None, c: Any = None,
-           alpha: float = 1.0, beta: float = 0.0, out_dtype: Any = None, device: Any = None, stream: Any = None) -> Any:
+           alpha: float = 1.0, beta: float = 0.0, out_dtype: Any = None, invariant: bool = False, device: Any = None,
+           stream: Any = None) -> Any:
     """alpha a @ b + beta c + bias with float32 accumulation: `a` is [..., M, K], `b` is [..., K, N], `out` and `c` are [..., M, N].
 
     `a` and `b` are both of bfloat16 or both of float16, or each of a type of float8 that the GPU has; `out` and `c` are of bfloat16,
@@ -56,6 +57,9 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     float8 takes scales in float32 (none: 1): one for a tensor, or one for each row of `a` ([..., M]) and each column of `b` ([..., N]),
     or for 1 x 128 of `a` ([M, K / 128], best with columns side by side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose).
     Where an axis has no elements, nothing is launched, or D is beta c + bias where that axis is K.
+
+    Where `invariant`, the bits of an element of D depend on its row of `a`, its column of `b`, N and K alone, not on M, the batch, strides
+    or the kernel that is chosen (products/invariance.py says what that costs).
 
     A numpy array may be any view and is moved without gaps. `device` and `stream` are as for `gemm.bf16`, and so is the choice of the
     variant. Where nothing but single elements can be loaded (odd strides, addresses or lengths), a slower variant does it. Raises
@@ -69,7 +73,7 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
         a, b = _one_zero(_MATMUL, a, -1), _one_zero(_MATMUL, b, -2)
     a, b = (_broadcast(one, out) for one in (a, b))
     tensors = {"a": a, "b": b, "d": out, "c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}
-    return _start(_MATMUL, {name: tensor for name, tensor in tensors.items() if tensor is not None}, alpha, beta, device, stream)
+    return _start(_MATMUL, {name: tensor for name, tensor in tensors.items() if tensor is not None}, alpha, beta, device, stream, invariant)
 
 
 def linear(of: str, a: Any, b: Any, out: Any, device: Any, stream: Any) -> Any:
@@ -78,7 +82,7 @@ def linear(of: str, a: Any, b: Any, out: Any, device: Any, stream: Any) -> Any:
     return _start(called, {"a": a, "b": b, "d": _empty(called, a, b, None) if out is None else out}, 1.0, 0.0, device, stream)
 
 
-def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any) -> Any:
+def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any, invariant: bool = False) -> Any:
     """Launch the product of these tensors, by the names of the kernels' arguments; returns D."""
     a, out = tensors["a"], tensors["d"]
     places = {name: located("out" if name == "d" else name, tensor, of.name) for name, tensor in tensors.items()}
@@ -95,7 +99,7 @@ def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
             places[name] = located(name, tensors[name], of.name)
     odd = any((places[name][0] or 0) % ALIGNMENT for name in "ab")
     facts = tuple((name, found) for name, (_, found) in places.items())
-    plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd)
+    plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant)
     check_writable(out, of.name)
     c_elsewhere = "c" in tensors and places["c"][0] is not None and places["c"] != places["d"]  # where it is D, each wave reads its own
     for name in ("a", "b", "bias", "a_scale", "b_scale", *(["c"] if beta and c_elsewhere else [])):
@@ -134,7 +138,8 @@ class _Matrices:
 
 
 @cache
-def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ...], alpha: float, beta: float, odd: bool) -> _Plan:
+def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ...], alpha: float, beta: float, odd: bool,
+          invariant: bool) -> _Plan:
     """Check the tensors, then choose and build the kernel for a device of that name. `odd` says that an address is no multiple of 16."""
     known = dict(facts)
     shapes = {name: found[0] for name, found in known.items()}
@@ -158,7 +163,8 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
         return _Plan(None, {}, (), (), ())
     lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in ("a", "b", "d", *(["c"] if "c" in known and beta else []))}
     scales, ones, by_columns = _scaling(of, known, name, m, n, k, math.prod(batch))
-    given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": math.prod(batch), "alpha": alpha, "beta": beta, **build, **scales}
+    given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": math.prod(batch), "alpha": alpha, "beta": beta, **build, **scales,
+                             "invariant": invariant}
     for one, its in (*lying.items(), *(() if "c" in lying else [("c", lying["d"])])):
         given |= {f"{one}_layout": its.layout, f"ld{one}": its.stride, f"{one}_stride_batch": its.apart}
     if "bias" in known:

@@ -145,8 +145,7 @@ def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everyt
             everything or timed_key(library, one.build) in known or any(library.select(arch, one.build) is variant for variant in best))]
         return sorted(found + seconds(more), key=lambda one: one.seconds)
     except ToolError:
-        return [Estimated(library.contract(arch, given).resolve_build({name: value for name, value in given.items()
-                                                                       if name in plain[0].build}))]
+        return [Estimated(plain[0].build)]
 
 
 def timed_key(library: Family, build: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ def candidates(library: Family, arch: str, given: Values, units: int = 0) -> lis
     Raises ContractError where none serves the problem: the sentence of the last resort, which takes the most, or else of the first that
     agrees.
     """
+    given = {**(library.settled(given) if library.settled is not None else {}), **given}
     found: list[Candidate] = []
     refusal: ContractError | None = None
     usual = library.contract(arch, given)  # which names what there is where nothing agrees

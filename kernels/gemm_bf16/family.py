@@ -7,6 +7,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
+from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
@@ -67,6 +68,7 @@ GEMM = ag.Family(
     grid=SPLIT_GRID,
     problem=_problem,
     work=_work,
+    settled=settled_parts,
     tuned=split_options,
     timed_as=timed_as,
     axes="xyz",

@@ -35,11 +35,14 @@ SPLIT_K = ag.Parameter("split_k", "build", int, "workgroups that share the steps
 
 REDUCE = ag.Parameter("reduce", "build", str, "how sums of parts are added: ordered: in the order of K, the same bits each time; atomic: "
                       "by memory, in any order, in a workspace of one part's size", default="ordered", choices=("ordered", "atomic"))
-INVARIANT = ag.Parameter("invariant", "build", bool, "an element of D depends on its row of A, its column of B, n and k alone: the same "
-                         "bits for any m, batch, tile, schedule and layout", default=False)
+INVARIANT = ag.Parameter("invariant", "build", bool, "an element of D depends on its row of A, its column of B, k and split_k alone: "
+                         "the same bits for any m, batch, tile, schedule and layout. n and k say how often tune and gemm.matmul cut K",
+                         default=False)
 REDUCE_RULES = (
-    ag.Rule("invariant=true needs split_k=1 and a schedule whose waves do not share K", ("invariant", "split_k", "schedule"),
-            lambda p: not p["invariant"] or (p["split_k"] == 1 and p["schedule"] != DEALT)),
+    ag.Rule("invariant=true needs a schedule whose waves do not share K", ("invariant", "schedule"),
+            lambda p: not p["invariant"] or p["schedule"] != DEALT),
+    ag.Rule("invariant=true needs reduce=ordered where K is split", ("invariant", "split_k", "reduce"),
+            lambda p: not p["invariant"] or p["split_k"] == 1 or p["reduce"] == "ordered"),
 )
 
 _BY_NAME = {argument.name: argument for argument in PRODUCT_ARGUMENTS}
@@ -137,6 +140,8 @@ def columns_of_sums(p: ag.Values) -> list[int]:
 def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, int]]:
     """As many parts as fill the compute units once and twice, or leave none idle in the last round. Kernels so short gain by arguments that
     the hardware loads, those of few rows or columns without parts too."""
+    if p.get("invariant"):
+        return []  # `settled_parts`
     rows, columns, depth = variant.tile
     tiles, steps = p.get("batch", 1) * -(-edges(p)[0] // rows) * -(-edges(p)[1] // columns), -(-p["k"] // depth)
     asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)

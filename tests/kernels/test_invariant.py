@@ -13,6 +13,7 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import build_kernel
+from asmgen.tuning.candidates import candidates
 from asmgen.tuning.started import launch_list
 
 M, N, K = 96, 72, 256
@@ -43,20 +44,38 @@ def bits(device: EmulatedDevice, arch: str, build: dict[str, Any], a: Any, b: An
     return d[-1].T if values["d_layout"] == "column" else d[-1]
 
 
+SPLIT: list[tuple[str, dict[str, Any]]] = [
+    ("gfx950", {"tile": "64x32x64"}), ("gfx950", {"tile": "256x128x64", "schedule": "ping-pong", "d_layout": "column",
+                                                  "c_layout": "column"}),
+    ("gfx942", {"tile": "128x128x64", "b_layout": "column"}), ("gfx942", {"schedule": "elements"}),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
-def test_bits_depend_on_neither_m_nor_tile_nor_layout(arch: str) -> None:
+@pytest.mark.parametrize(("arch", "variants"), [("gfx950", VARIANTS), ("gfx942", VARIANTS), ("gfx950", SPLIT), ("gfx942", SPLIT)])
+def test_bits_depend_on_neither_m_nor_tile_nor_layout(arch: str, variants: list[tuple[str, dict[str, Any]]]) -> None:
     random = np.random.default_rng(5)
     a, b = (random.standard_normal((count, K)).astype(ml_dtypes.bfloat16) for count in (M, N))
     found = []
     with EmulatedDevice(arch) as device:
-        for number, (target, build) in enumerate(VARIANTS):
+        for number, (target, build) in enumerate(variants):
             if target == arch:
+                build = {**build, "split_k": 3 if variants is SPLIT else 1}
                 found.append(bits(device, arch, build, a, b, M if number % 2 else 40, 1 + number % 2)[:40])
     assert all((one.view(np.uint32) == found[0].view(np.uint32)).all() for one in found[1:]) and np.abs(found[0]).max() > 1
 
 
-@pytest.mark.parametrize("build", [{"split_k": 2}, {"schedule": "in-order"}])
-def test_what_adds_in_another_order_is_refused(build: dict[str, Any]) -> None:
-    with pytest.raises(ContractError, match="invariant=true needs split_k=1"):
+@pytest.mark.parametrize(("build", "sentence"), [
+    ({"split_k": 2, "reduce": "atomic"}, "needs reduce=ordered"), ({"schedule": "in-order"}, "needs a schedule whose waves do not share K"),
+])
+def test_what_adds_in_another_order_is_refused(build: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=f"invariant=true {sentence}"):
         family("gemm-bf16").contract("gfx950", {"invariant": True, **build}).resolve_build({"invariant": True, **build})
+
+
+@pytest.mark.parametrize(("n", "k", "parts"), [(24576, 1536, 1), (4096, 14336, 3), (576, 7168, 7), (64, 8192, 8), (64, 960, 1)])
+def test_n_and_k_say_how_often_k_is_cut(n: int, k: int, parts: int) -> None:
+    """Whatever tune may return has these parts, for 1 row and for 8192."""
+    for m in (1, 8192):
+        found = candidates(family("gemm-bf16"), "gfx950", {"m": m, "n": n, "k": k, "invariant": True}, 256)
+        assert len(found) > 5 and {one.build["split_k"] for one in found} == {parts}

@@ -62,7 +62,8 @@ class Family:
     `selection` chooses among the variants that serve a request, by all values that it gave. `work` says how long the workgroups of a launch
     are, where they differ or where one of them is long. `aliases` say which arguments may share memory. `algebra(parameters, inputs)` gives
     what must come out in exact residues (docs/ALGEBRA.md). `typical` is a problem that fills a GPU, in which variants are timed to choose
-    among them; it needs `work`. `tuned(parameters, variant, units)` gives values of further build parameters, beside the defaults, that
+    among them; it needs `work`. `settled(parameters)` gives build parameters that follow from those of a problem where they are not given.
+    `tuned(parameters, variant, units)` gives values of further build parameters, beside the defaults, that
     are worth a try for a problem on so many compute units and compute the same; `timed_as(build)` is a build that stands for others of
     nearly its times, so that few are timed. `fills_argument_wait` lets code that needs no argument move to the front of the family's
     kernels (asmgen/author/loop/argumentwait.py).
@@ -83,6 +84,7 @@ class Family:
     aliases: tuple[Alias, ...] | Callable[[Variant, Values], tuple[Alias, ...]] = ()
     algebra: Callable[[Values, Any], Mapping[str, Any]] | None = None
     typical: Values = field(default_factory=dict)
+    settled: Callable[[Values], Values] | None = None
     tuned: Callable[[Values, Variant, int], Sequence[Values]] | None = None
     timed_as: Callable[[Values], Values] | None = None
     fills_argument_wait: bool = False

@@ -1,0 +1,33 @@
+"""Into how many parts K is cut so that an element of D has the same bits whatever M, batch, tile and schedule are: N and K alone say it.
+
+Sums of parts are rounded by themselves, so all launches of one N and K must cut K alike, those of 1 row and those of 8192. Few rows want
+many parts, else few compute units read B. Many rows want none: sums in float32 are written and read once for each part. That second pass
+takes 8 S M N bytes for S parts, beside 2 M N K operations. An MI355X whose memory gives 6 TB/s
+(docs/facts/microarchitecture.md section 2.5), and whose products of bf16 are predicted to reach 1.6 PFLOPS, spends 1067 S / K of the
+product's own time on it: 26 % with parts of 4096 columns, which are the shortest. A product of up to 1024 columns has at most 4 columns
+of tiles of 256, so that 8192 rows fill half the compute units: it is cut for its many rows too, down to parts of 1024 columns, which are
+16 steps.
+"""
+
+from __future__ import annotations
+
+import asmgen as ag
+
+_UNITS = 256
+"""Compute units of an MI355X; an MI300X has 304. N is cut alike for both."""
+_EDGE = 64  # columns of the tiles of few rows
+_NARROW, _LEAST, _NARROW_LEAST = 1024, 4096, 1024
+
+
+def invariant_parts(n: int, k: int) -> int:
+    """The parts of K of each element of D: as many as give each compute unit a tile of few rows, of at least so many columns."""
+    fill = -(-_UNITS // -(-n // _EDGE))
+    return max(1, min(fill, k // (_NARROW_LEAST if n <= _NARROW else _LEAST)))
+
+
+def settled_parts(given: ag.Values) -> ag.Values:
+    """The build parameters that follow from a problem's sizes where its result is to be invariant."""
+    if not given.get("invariant") or "n" not in given or "k" not in given:
+        return {}
+    parts = invariant_parts(int(given["n"]), int(given["k"]))
+    return {"split_k": parts, "preload": True} if parts > 1 else {}
