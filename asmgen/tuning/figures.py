@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from asmgen.author.contract.variant import Variant
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.trace import TracedArgument
@@ -57,13 +58,14 @@ def quick_estimates(library: Family, arch: str, timing: Timing, candidate: Candi
     assert library.work is not None
     variant = library.select(arch, candidate.build)
     work, contract = library.work(candidate.parameters, variant), library.contract_of(variant, candidate.build)
+    timed = _timed_steps(library, variant, candidate.build)
     found = []
     for one, its in zip(contract.launches, figures, strict=True):
         if one is contract:
-            workgroups, steps = len(work.steps), Steps(work.traced, work.steps, work.flops)
+            workgroups, steps = len(work.steps), Steps(timed, work.steps, work.flops)
             order = product_order(candidate.parameters, workgroups, [argument.name for argument in its.arguments])
             moved = traffic_of(its.moved, "grid", workgroups, timing, its.arguments, order, float(work.read_bytes),
-                               float(work.steps.mean()) / work.traced)
+                               float(work.steps.mean()) / timed)
             run = replace(its.run, timing=timing, last_round=1.0, needed_flops=work.needed_flops or None)
             found.append(estimate_run(run, workgroups, its.moved.together, moved, its.fitting, steps))
         else:
@@ -73,6 +75,14 @@ def quick_estimates(library: Family, arch: str, timing: Timing, candidate: Candi
             run = replace(its.run, timing=timing, last_round=1.0)
             found.append(estimate_run(run, workgroups, its.moved.together, moved, its.fitting))
     return tuple(found)
+
+
+def _timed_steps(library: Family, variant: Variant, build: Mapping[str, Any]) -> int:
+    """How many steps the workgroup had that a build's figures are of: that of a launch of the typical size, of the build that was timed."""
+    assert library.work is not None
+    timed = build if library.timed_as is None else library.timed_as(build)
+    contract = library.contract_of(variant, timed)
+    return library.work(contract.resolve_run({**timed, **library.typical_for(contract)}), variant).traced
 
 
 def stored_figures(figures: VariantFigures) -> dict[str, Any]:

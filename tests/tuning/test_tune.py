@@ -191,13 +191,14 @@ def test_without_an_assembler_the_family_chooses(empty_cache: Path, monkeypatch:
 
 @pytest.mark.slow
 def test_figures_of_a_typical_launch_give_the_times_of_others(objdump: tuple[str, ...]) -> None:
-    """Large launches within 10 % of what is predicted when each is timed by itself; the figures survive JSON."""
+    """Large launches, and those of fewer steps than the timed one, within 10 % of what is predicted when each is timed by itself; the
+    figures survive JSON."""
     library, table = family("gemm-bf16"), timing("MI300X")
     variant = {"tile": "128x128x64", "schedule": "interleave"}
     (typical,) = candidates(library, "gfx942", {**library.typical, **variant})
     (figures,) = figures_of(library, "gfx942", table, typical)
     assert restored_figures(json.loads(json.dumps(stored_figures(figures))), table) == figures
-    for shape in (dict(library.typical), {"m": 3000, "n": 5000, "k": 4096}):
+    for shape in (dict(library.typical), {"m": 3000, "n": 5000, "k": 640}):
         (one,) = candidates(library, "gfx942", {**shape, **variant})
         (quick,), whole = quick_estimates(library, "gfx942", table, one, [figures]), predict_candidate(library, "gfx942", table, one)
         assert quick.seconds == pytest.approx(whole.seconds, rel=0.1) and quick.rounds == whole.rounds
