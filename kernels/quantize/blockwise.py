@@ -6,15 +6,15 @@ import asmgen as ag
 from asmgen.kernels.quantize.formats import BLOCKS, row_bytes
 from asmgen.kernels.quantize.shuffledrows import ShuffledRows
 from asmgen.kernels.rows.blockscales import BLOCK, BlockScales
+from asmgen.kernels.rows.eightbits import MODE, keep_below_largest
 from asmgen.kernels.rows.rowshape import PER_LANE, shape_of
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk
 from asmgen.kernels.rows.weights import Weights, weigh
 
 _WHOLE = 6
 """Bits of elements whose conversion takes the 32 of a block from one lane."""
-_MODE, _KEEPS_BELOW_LARGEST, _KEEPS_SUBNORMALS = 1, 1, 3
-"""The register of modes; its FP16_OVFL: conversions to 8-bit floats give the largest number, not NaN or infinity; of float32: a share of a
-tiny magnitude is a number, not 0."""
+_KEEPS_SUBNORMALS = 3
+"""Of float32: a share of a tiny magnitude is a number, not 0."""
 
 
 def by_blocks(k: ag.TileBuilder) -> None:
@@ -59,11 +59,6 @@ def by_blocks(k: ag.TileBuilder) -> None:
 
 def set_modes(k: ag.TileBuilder, to: str) -> None:
     """What blocks ask of MODE."""
-    k.s_setreg_imm32_b32(ag.HwReg(_MODE, 4, 2), _KEEPS_SUBNORMALS)
+    k.s_setreg_imm32_b32(ag.HwReg(MODE, 4, 2), _KEEPS_SUBNORMALS)
     if ag.element_bits(to) == 8:
         keep_below_largest(k)
-
-
-def keep_below_largest(k: ag.TileBuilder) -> None:
-    """Conversions to 8-bit floats give the largest number, not NaN or infinity."""
-    k.s_setreg_imm32_b32(ag.HwReg(_MODE, 23, 1), _KEEPS_BELOW_LARGEST)

@@ -4,11 +4,10 @@ or four waves of columns, have together."""
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.quantize.blockwise import keep_below_largest
 from asmgen.kernels.quantize.formats import GROUP, group_of
 from asmgen.kernels.quantize.strips import IN_WAVE, Strip
 from asmgen.kernels.rows.blockscales import BLOCK
-from asmgen.kernels.rows.eightbits import LARGEST, reciprocal, scale_of_largest
+from asmgen.kernels.rows.eightbits import LARGEST, keep_below_largest, reciprocal, scale_of_largest
 from asmgen.kernels.rows.rowsums import largest_magnitude
 from asmgen.kernels.rows.rowtensors import parts_of
 

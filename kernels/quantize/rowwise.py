@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import asmgen as ag
-from asmgen.kernels.quantize.blockwise import by_blocks, keep_below_largest
+from asmgen.kernels.quantize.blockwise import by_blocks
 from asmgen.kernels.quantize.bothways import both_ways
 from asmgen.kernels.quantize.family import QUANTIZE
 from asmgen.kernels.quantize.formats import BYTES, GROUP, group_of, is_blocks
-from asmgen.kernels.rows.eightbits import LARGEST, reciprocal, scale_of_largest
+from asmgen.kernels.rows.eightbits import LARGEST, keep_below_largest, reciprocal, scale_of_largest
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowshape import PER_LANE, shape_of
 from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude

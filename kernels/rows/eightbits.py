@@ -11,6 +11,8 @@ ENCODINGS = {"gfx950": "ocp", "gfx942": "fnuz"}
 """How 8-bit floats encode numbers."""
 LARGEST = {("fp8", "ocp"): 448.0, ("bf8", "ocp"): 57344.0, ("fp8", "fnuz"): 240.0, ("bf8", "fnuz"): 57344.0,
            ("int8", "ocp"): 127.0, ("int8", "fnuz"): 127.0}
+MODE, _FP16_OVFL = 1, 23
+"""The register of modes, and one of its bits."""
 LEAST_MAGNITUDE = 1e-10
 """What takes the place of a smaller largest magnitude, so that rows of zeros have a scale too (AITER's rule)."""
 
@@ -29,3 +31,8 @@ def reciprocal(k: ag.TileBuilder, inverse: ag.Vector, scale: ag.Vector) -> None:
         k.v_rcp_f32(y, b)
         k.v_fma_f32(error, -b, y, 1.0)
         k.v_fma_f32(y, error, y, y)
+
+
+def keep_below_largest(k: ag.TileBuilder) -> None:
+    """From here on conversions to 8-bit floats, and to f16, give the largest number, not NaN or infinity (FP16_OVFL)."""
+    k.s_setreg_imm32_b32(ag.HwReg(MODE, _FP16_OVFL, 1), 1)
