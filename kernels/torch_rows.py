@@ -174,9 +174,9 @@ def _rope(torch: Any, device: DeviceOf) -> None:
         return rope.apply(q, x2=k, **dict(zip(_OF_ANGLES, angles, strict=False)), **named, device=device(q))
 
     def into_cache(q: Any, k: Any, v: Any, key_cache: Any, value_cache: Any, slot_mapping: Any, q_weight: Any = None, k_weight: Any = None,
-                   eps: float = 1e-6, *angles: Any, **named: Any) -> Any:
+                   eps: float = 1e-6, *further: Any, **named: Any) -> Any:
         y, _ = rope.apply(q, x2=k, v=v, out2=key_cache, v_cache=value_cache, slot_mapping=slot_mapping, weight=q_weight, weight2=k_weight,
-                          eps=eps, **dict(zip(_OF_ANGLES, angles, strict=False)), **named, device=device(q))
+                          eps=eps, **dict(zip((*_OF_ANGLES, "k_scale", "v_scale"), further, strict=False)), **named, device=device(q))
         return y
 
     single = _operator(torch, "rope", f"(Tensor x, {_ANGLES}) -> Tensor", one, lambda x, *angles, **named: x.new_empty(x.shape))
@@ -185,7 +185,7 @@ def _rope(torch: Any, device: DeviceOf) -> None:
     filled = torch.library.custom_op(
         "asmgen::rope_and_cache", into_cache, mutates_args=("key_cache", "value_cache"),
         schema="(Tensor q, Tensor k, Tensor v, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_mapping, Tensor? q_weight=None, "
-               f"Tensor? k_weight=None, float eps=1e-6, {_ANGLES}) -> Tensor")
+               f"Tensor? k_weight=None, float eps=1e-6, {_ANGLES}, Tensor? k_scale=None, Tensor? v_scale=None) -> Tensor")
     filled.register_fake(lambda q, *further, **named: q.new_empty(q.shape))
 
     def keep(count: int) -> Callable[..., None]:

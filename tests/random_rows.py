@@ -51,7 +51,8 @@ def drawn_build(random: Draw, name: str, arch: str) -> dict[str, Any]:
         return {"d": d, "rotated": pick(random, 0, 8 * int(random.integers(1, d // 8 + 1))), "style": pick(random, "neox", "gptj"),
                 "positions": pick(random, "none", "given"), "second": yes[0], "backward": yes[1], "dtype": dtype,
                 **further, "table": "f32" if further["computed"] else pick(random, *TYPES), "index": pick(random, "i32", "i64"),
-                "norm": pick(random, "none", "rms") if forward else "none", "cache": further["cache"] and yes[0] and forward}
+                "norm": pick(random, "none", "rms") if forward else "none", "cache": further["cache"] and yes[0] and forward,
+                "cache_dtype": pick(random, "auto", "fp8") if further["cache"] and yes[0] and forward else "auto"}
     if name == "quantize":
         to = pick(random, "fp8", "bf8", "int8", *(("mxfp8", "mxbf8", "mxfp6", "mxbf6", "mxfp4") if arch == "gfx950" else ()))
         blocks, both = to.startswith("mx"), random.random() < 0.3

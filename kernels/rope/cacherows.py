@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import asmgen as ag
 from asmgen.kernels.rope.headtensors import HeadWalk
 from asmgen.kernels.rope.shape import HeadShape
+from asmgen.kernels.rope.tensors import SCALES, type_of
 from asmgen.kernels.rope.tokens import number_of_token, token_of_lane
+from asmgen.kernels.rows.eightbits import keep_below_largest
 
 _STORES = {1: "global_store_dword", 2: "global_store_dwordx2", 4: "global_store_dwordx4"}
 _DWORD = 4  # bytes
@@ -34,7 +36,8 @@ class CacheTensor:
     def __init__(self, walk: HeadWalk, name: str, slots: Slots) -> None:
         k, shape = walk.k, walk.shape
         self.k, self.walk, self.shape, self.name, self.slots = k, walk, shape, name, slots
-        self.size = ag.element_bits(k.p.dtype) // 8
+        self.dtype = type_of(k.parameters, name)
+        self.size = ag.element_bits(self.dtype) // 8
         shift = self.size.bit_length() - 1
         self.runs = tuple(dict.fromkeys((shape.run, *((shape.rest_run,) if shape.rest else ()))))
         self.at = k.registers.vgprs(len(self.runs), f"{name}_row_bytes")
@@ -58,6 +61,21 @@ class CacheTensor:
             pointer = k.argument(name)
             k.s_add_u32(self.base[0], pointer[0], before[0])
             k.s_addc_u32(self.base[1], pointer[1], before[1])
+        self.inverse = self._inverse() if k.p.cache_dtype != "auto" else None
+
+    def _inverse(self) -> ag.Reg:
+        """1 / scale, rounded correctly. Conversions from here on give the largest number, not NaN or infinity."""
+        k = self.k
+        found = k.registers.sgprs(1, f"{self.name}_inverse")
+        with k.scratch("scale", 2) as scale, k.scratch("error") as error:
+            k.s_load_dword(found, k.argument(SCALES[self.name]), 0)
+            k.v_mov_b32(scale[0], found)
+            k.v_rcp_f32(scale[1], scale[0])
+            k.v_fma_f32(error, -scale[0], scale[1], 1.0)
+            k.v_fma_f32(scale[1], error, scale[1], scale[1])
+            k.v_readfirstlane_b32(found, scale[1])
+        keep_below_largest(k)
+        return found
 
     def go_on(self) -> None:
         """To the next head."""
@@ -92,5 +110,5 @@ class CacheTensor:
 
     def release(self) -> None:
         """Give its registers back."""
-        for name in ("row_bytes", "base", "head_bytes"):
+        for name in ("row_bytes", "base", "head_bytes", *(("inverse",) if self.inverse is not None else ())):
             self.k.registers.release(f"{self.name}_{name}")

@@ -7,7 +7,8 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.rope.shape import WAVES, heads_of_workgroup, most_heads, shape_of, tokens_of_grid
-from asmgen.kernels.rope.tensors import CACHES, TENSORS, axes_of, heads_of, numbers_of, pairs_of, tensors_of
+from asmgen.kernels.rope.tensors import CACHES, SCALES, TENSORS, axes_of, heads_of, numbers_of, pairs_of, tensors_of, type_of
+from asmgen.kernels.rows.eightbits import ENCODINGS
 
 TYPES = ("bf16", "f16", "f32")
 _MOST_COLUMNS = 512
@@ -19,10 +20,10 @@ _USUAL_THETA = 10000.0
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return (*_build_parameters(), *_run_parameters(variant))
+    return (*_build_parameters(variant), *_run_parameters(variant))
 
 
-def _build_parameters() -> tuple[ag.Parameter, ...]:
+def _build_parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     return (
         ag.Parameter("style", "build", str, "pairs: neox columns i and i + rotated / 2; gptj columns 2 i and 2 i + 1", default="neox",
                      choices=("neox", "gptj")),
@@ -44,6 +45,10 @@ def _build_parameters() -> tuple[ag.Parameter, ...]:
                      default="none", choices=("none", "rms")),
         ag.Parameter("cache", "build", bool, "y2 is a cache: token i goes to row slot_mapping[batch, i], and v is copied so into "
                      "v_cache", default=False),
+        ag.Parameter("cache_dtype", "build", str, "type of the caches: auto: that of x; fp8: e4m3 as the architecture has it, of numbers "
+                     "over k_scale and v_scale, the largest ones for larger ones", default="auto", choices=("auto", "fp8")),
+        ag.Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides",
+                     default=ENCODINGS[variant.arch], choices=(ENCODINGS[variant.arch],)),
         ag.Parameter("backward", "build", bool, "by the opposite angles, which is the gradient", default=False),
         ag.Parameter("dtype", "build", str, "type of x and y", default="bf16", choices=TYPES),
         ag.Parameter("table", "build", str, "type of cos and sin", default="f32", choices=TYPES),
@@ -96,6 +101,7 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
         *_angle_arguments(build),
         *(ag.ContractArgument(name, "pointer", "d factors of the type of x, 4-byte aligned")
           for name in (("w", "w2") if build["second"] else ("w",)) if build["norm"] != "none"),
+        *(ag.ContractArgument(name, "pointer", "one float32") for name in SCALES.values() if build["cache_dtype"] != "auto"),
         *(ag.ContractArgument(name, "pointer", f"b x s {build['index']}") for name in numbers),
         *([ag.ContractArgument("cu_seqlens", "pointer", "int32 [b + 1]: the first token of each sequence, and how many tokens there are")]
           if build["varlen"] else []),
@@ -130,16 +136,16 @@ def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """The results in exact residues."""
     from asmgen.kernels.rope.algebra import rotated
 
-    if values["computed"] or values["norm"] != "none":
-        raise ag.AsmgenError("rope has no exact residues of computed angles, nor of normalised heads; computed=false and norm=none would "
-                             "do")
+    if values["computed"] or values["norm"] != "none" or values["cache_dtype"] != "auto":
+        raise ag.AsmgenError("rope has no exact residues of computed angles, of normalised heads or of caches of fp8; computed=false, "
+                             "norm=none and cache_dtype=auto would do")
     return rotated(values, inputs)
 
 
 def _fits(name: str) -> ag.Rule:
-    return ag.Rule(f"{name}_stride_h and {name}_stride_s must be at least d, and multiples of 2 where dtype has 16 bits",
-                   (f"{name}_stride_h", f"{name}_stride_s", "d", "dtype"),
-                   lambda p: all(p[f"{name}_stride_{axis}"] >= p["d"] and (p["dtype"] == "f32" or p[f"{name}_stride_{axis}"] % 2 == 0)
+    return ag.Rule(f"{name}_stride_h and {name}_stride_s must be at least d, and multiples of 4 bytes",
+                   (f"{name}_stride_h", f"{name}_stride_s", "d", "dtype", "cache", "cache_dtype"),
+                   lambda p: all(p[f"{name}_stride_{axis}"] >= p["d"] and p[f"{name}_stride_{axis}"] * _size(p, name) % 4 == 0
                                  for axis in "sh"))
 
 
@@ -150,8 +156,13 @@ def _even(name: str) -> ag.Rule:
 
 def _reaches(name: str) -> ag.Rule:
     return ag.Rule(f"slots times {name}_stride_s must be at most 2^32 bytes in a build with a cache",
-                   ("slots", f"{name}_stride_s", "cache", "dtype"),
-                   lambda p: not p["cache"] or p["slots"] * p[f"{name}_stride_s"] * (4 if p["dtype"] == "f32" else 2) <= 1 << 32)
+                   ("slots", f"{name}_stride_s", "cache", "dtype", "cache_dtype"),
+                   lambda p: not p["cache"] or p["slots"] * p[f"{name}_stride_s"] * _size(p, name) <= 1 << 32)
+
+
+def _size(p: ag.Values, name: str) -> int:
+    """Bytes of an element."""
+    return int(ag.element_bits(type_of(p, name)) // 8)
 
 
 ROPE = ag.Family(
@@ -169,9 +180,14 @@ ROPE = ag.Family(
            ag.Rule("rotated must be at most d", ("rotated", "d"), lambda p: p["rotated"] <= p["d"]),
            ag.Rule(f"rotated and d must leave room in {_VGPRS} VGPRs for what a lane has of a head: as many lanes share it, up to 16, as "
                    "the largest power of two whose runs of up to 8 neighbours divide each half of neox, or all of gptj, and whose dwords "
-                   "divide the rest", ("rotated", "d", "style", "dtype", "table", "norm", "cache", "nope_first"),
+                   "divide the rest", ("rotated", "d", "style", "dtype", "table", "norm", "cache", "cache_dtype", "nope_first"),
                    lambda p: shape_of(p).vgprs(p) <= _VGPRS),
            ag.Rule("cache must be false where second is", ("cache", "second"), lambda p: p["second"] or not p["cache"]),
+           ag.Rule("cache_dtype must be auto where cache is false", ("cache", "cache_dtype"),
+                   lambda p: p["cache"] or p["cache_dtype"] == "auto"),
+           ag.Rule("4 must divide each half of neox, all of gptj, and what a lane has of columns that are not rotated, where cache_dtype "
+                   "is fp8", ("cache_dtype", "d", "rotated", "style", "nope_first"),
+                   lambda p: p["cache_dtype"] == "auto" or shape_of(p).run % 4 == 0 and shape_of(p).rest_run % 4 == 0),
            ag.Rule("backward must be false where heads are normalised, or go to a cache", ("backward", "norm", "cache"),
                    lambda p: not p["backward"] or p["norm"] == "none" and not p["cache"]),
            ag.Rule("table must be f32 where angles are computed", ("table", "computed"),

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from asmgen.kernels.rope.tensors import heads_of
+from asmgen.kernels.rope.tensors import CACHES, heads_of
 from asmgen.kernels.rowlaunch import FLOATS, empty, launch, vector
 from asmgen.kernels.tensors import Facts, TensorError, located, plain_name
 
 _OF = "rope.apply"
 _LAYOUTS = ("bshd", "sbhd", "bhsd", "thd")
+_EIGHT = {"float8_e4m3fn", "float8_e4m3fnuz", "uint8"}
 _INDEX = {"int32": "i32", "int64": "i64"}
 
 
 def apply(x: Any, cos: Any = None, sin: Any = None, positions: Any = None, x2: Any = None, style: str = "neox", layout: str = "bshd",
           backward: bool = False, out: Any = None, out2: Any = None, device: Any = None, stream: Any = None, *, theta: float = 10000.0,
           rotated: int = 0, nope_first: bool = False, offsets: Any = None, cu_seqlens: Any = None, max_s: int = 0, weight: Any = None,
-          weight2: Any = None, eps: float = 1e-6, slot_mapping: Any = None, v: Any = None, v_cache: Any = None) -> Any:
+          weight2: Any = None, eps: float = 1e-6, slot_mapping: Any = None, v: Any = None, v_cache: Any = None, k_scale: Any = None,
+          v_scale: Any = None) -> Any:
     """x with columns rotated by the angles of their tokens, and x2, which may have other heads, in the same launch.
 
     `layout` names the axes of x and x2: bshd, sbhd, bhsd or thd, all tokens of all sequences. Of thd, `cu_seqlens` (int32, one more than
@@ -29,7 +31,8 @@ def apply(x: Any, cos: Any = None, sin: Any = None, positions: Any = None, x2: A
     normalised first: x / sqrt(mean(x^2) + eps) weight.
 
     With `slot_mapping` (of the type and shape of positions) x2 and `v` go to a cache: token i of batch b to row slot_mapping[b, i] of
-    `out2` and `v_cache`, [..., heads, d], whose first axes count rows; a negative slot has none.
+    `out2` and `v_cache`, [..., heads, d], whose first axes count rows; a negative slot has none. Caches of fp8 (e4m3 as the GPU has it,
+    or its bytes in uint8) hold numbers over `k_scale` and `v_scale`, one float32 each, the largest ones for larger ones.
 
     Returns `out`, with x2 (out, out2); each may be what it is made of. `device` and errors are as for norm.layer.
     """
@@ -45,12 +48,15 @@ def apply(x: Any, cos: Any = None, sin: Any = None, positions: Any = None, x2: A
         tensors |= {"v": v, "v_cache": v_cache}
     facts = {name: located(name, tensor, _OF)[1] for name, tensor in tensors.items()}
     run = _sizes(facts, layout, cache)
-    dtype = _type_of(facts)
+    dtype = _type_of({name: found for name, found in facts.items() if not (cache and name in CACHES)})
     build: dict[str, Any] = {"style": style, "d": run.pop("d"), "second": x2 is not None, "backward": backward, "nope_first": nope_first,
                              "dtype": dtype, "cache": cache, "norm": "none" if weight is None else "rms"}
     _find_angles(build, run, tensors, (cos, sin), theta, rotated)
     _find_sequences(build, run, tensors, cu_seqlens, max_s, layout)
     _find_numbers(build, run, tensors, {"positions": positions, "offsets": offsets, "slot_mapping": slot_mapping})
+    if cache:
+        build["cache_dtype"] = _type_of_caches(facts, dtype)
+        _find_scales(build, tensors, {"k_scale": k_scale, "v_scale": v_scale})
     if weight is not None:
         run["eps"] = eps
         given = {"w": ("weight", weight), **({"w2": ("weight2", weight2)} if x2 is not None else {})}
@@ -73,11 +79,31 @@ def _type_of(facts: dict[str, Facts]) -> str:
     return str(kinds["x"])
 
 
+def _type_of_caches(facts: dict[str, Facts], dtype: str) -> str:
+    """The build's cache_dtype for caches of the type of x, or of fp8."""
+    kinds = {plain_name(facts[name][2]) for name in CACHES}
+    if len(kinds) == 1 and FLOATS.get(*kinds) == dtype:
+        return "auto"
+    if len(kinds) == 1 and kinds <= _EIGHT:
+        return "fp8"
+    raise TensorError(f"out2 and v_cache of {_OF} must be of the type of x, or both of one of {', '.join(sorted(_EIGHT))}, got "
+                      f"{' and '.join(plain_name(facts[name][2]) for name in CACHES)}")
+
+
+def _find_scales(build: dict[str, Any], tensors: dict[str, Any], scales: dict[str, Any]) -> None:
+    """What units of the caches stand for."""
+    eight = build["cache_dtype"] == "fp8"
+    if any((one is not None) != eight for one in scales.values()):
+        raise TensorError(f"{' and '.join(scales)} of {_OF} must be given where caches are fp8, and nowhere else")
+    if eight:
+        tensors |= {name: vector(name, one, _OF, 1, "f32") for name, one in scales.items()}
+
+
 def _sizes(facts: dict[str, Facts], layout: str, cache: bool) -> dict[str, Any]:
     """Sizes and strides of all tensors of heads, which must agree."""
     run: dict[str, Any] = {}
     for name, found in facts.items():
-        own = _rows_of_cache(name, found) if cache and name in ("y2", "v_cache") else _axes(name, found, layout)
+        own = _rows_of_cache(name, found) if cache and name in CACHES else _axes(name, found, layout)
         unequal = [axis for axis, value in own.items() if axis != "slots" and run.get(axis, value) != value]
         if unequal:
             raise TensorError(f"{name} of {_OF} must have the {unequal[0]} of others, {run[unequal[0]]}, got {own[unequal[0]]}")

@@ -61,7 +61,8 @@ class HeadTensor:
     def __init__(self, walk: HeadWalk, name: str) -> None:
         k, shape = walk.k, walk.shape
         self.k, self.walk, self.shape, self.name = k, walk, shape, name
-        self.size = ag.element_bits(k.p.dtype) // 8
+        self.dtype, self.inverse = str(k.p.dtype), None
+        self.size = ag.element_bits(self.dtype) // 8
         stride = f"{name}_stride_s"
         matrix = ag.Matrix(name, k.p.dtype, k.argument(name), k.argument("s"), shape.d, k.argument(stride), *k.limits(stride),
                            multiple=shape.d)

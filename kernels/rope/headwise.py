@@ -50,15 +50,16 @@ def _rotate_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor, an
     norm = HeadNorm(k, shape, name.removeprefix("X")) if k.p.norm != "none" else None
     raw, rest = parts_of_heads(k, shape, name, dtype), rest_of_heads(k, shape, f"{name}_rest", dtype)
     wide, made = parts_of_heads(k, shape, f"{name}_wide", "f32"), parts_of_heads(k, shape, f"{name}_rotated", "f32")
-    narrow = made if dtype == "f32" else parts_of_heads(k, shape, f"{name}_narrow", dtype)
-    wide_rest = rest_of_heads(k, shape, f"{name}_wide_rest", "f32") if norm is not None else []
-    narrow_rest = wide_rest if dtype == "f32" or norm is None else rest_of_heads(k, shape, f"{name}_narrow_rest", dtype)
+    changed = norm is not None or y.dtype != dtype  # the columns that are not rotated
+    narrow = made if y.dtype == "f32" else parts_of_heads(k, shape, f"{name}_narrow", y.dtype)
+    wide_rest = rest_of_heads(k, shape, f"{name}_wide_rest", "f32") if changed else []
+    narrow_rest = wide_rest if y.dtype == "f32" or not changed else rest_of_heads(k, shape, f"{name}_narrow_rest", y.dtype)
 
     x.load(raw, rest)
     k.s_waitcnt(vmcnt=0)  # so that waits in the loop count the stores that come after its loads
     k.label(f"heads_{x.name}")
-    _convert(k, [*wide, *wide_rest], [*raw, *(rest if norm is not None else ())])
-    if norm is None:
+    _convert(k, [*wide, *wide_rest], [*raw, *(rest if changed else ())])
+    if not changed:
         y.store_rest(rest)
     walk.look_ahead()
     x.go_on()
@@ -67,6 +68,7 @@ def _rotate_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor, an
     if norm is not None:
         norm.apply([*wide, *wide_rest])
     angles.rotate(made, wide)
+    _scale(k, y, [*made, *wide_rest])
     _convert(k, [*narrow, *narrow_rest], [*made, *wide_rest])
     y.store(narrow)
     y.store_rest(narrow_rest)
@@ -79,22 +81,37 @@ def _rotate_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor, an
 
 
 def _copy_heads(walk: HeadWalk, x: HeadTensor, y: HeadTensor | CacheTensor) -> None:
-    """The workgroup's heads of a tensor, as they are."""
-    k, shape = walk.k, walk.shape
-    parts, rest = parts_of_heads(k, shape, x.name.upper(), k.p.dtype), rest_of_heads(k, shape, f"{x.name.upper()}_rest", k.p.dtype)
+    """The workgroup's heads of a tensor, as they are or in the type of the cache."""
+    k, shape, name = walk.k, walk.shape, x.name.upper()
+    parts, rest = parts_of_heads(k, shape, name, k.p.dtype), rest_of_heads(k, shape, f"{name}_rest", k.p.dtype)
+    made, made_rest, wide = parts, rest, []
+    if y.dtype != k.p.dtype:
+        wide = [*parts_of_heads(k, shape, f"{name}_wide", "f32"), *rest_of_heads(k, shape, f"{name}_wide_rest", "f32")]
+        made, made_rest = parts_of_heads(k, shape, f"{name}_made", y.dtype), rest_of_heads(k, shape, f"{name}_made_rest", y.dtype)
     end = k.fresh(f"{x.name}_end")
     walk.skip_if_none(end)
     x.load(parts, rest)
     k.label(f"heads_{x.name}")
-    y.store(parts)
-    y.store_rest(rest)
+    _convert(k, wide, [*parts, *rest])
+    _scale(k, y, wide)
+    if wide:
+        _convert(k, [*made, *made_rest], wide)
+    y.store(made)
+    y.store_rest(made_rest)
     y.go_on()
     walk.look_ahead()
     x.go_on()
     x.load(parts, rest)
     walk.go_on(f"heads_{x.name}")
     k.label(end)
-    release(k, [*parts, *rest])
+    release(k, [*parts, *rest, *wide, *made, *made_rest])
+
+
+def _scale(k: ag.TileBuilder, y: HeadTensor | CacheTensor, tiles: Sequence[ag.Tile]) -> None:
+    """Float32 in units of the cache's scale."""
+    if y.inverse is not None:
+        for tile in tiles:
+            ag.mul(k, tile, tile, y.inverse)
 
 
 def _convert(k: ag.TileBuilder, targets: Sequence[ag.Tile], sources: Sequence[ag.Tile]) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.rope.shape import shape_of
-from asmgen.kernels.rope.tensors import TENSORS, heads_of, pairs_of
+from asmgen.kernels.rope.tensors import SCALES, TENSORS, heads_of, is_cache, pairs_of, type_of
 from asmgen.kernels.rope.tokenarrays import element_numbers, positions_of, random_tokens, stored_tokens
 from asmgen.kernels.rows.bounded import Bounded
+from asmgen.kernels.rows.eightbits import LARGEST
 from asmgen.kernels.rows.reference import CANARY, FLUSHED, TYPES, UNIT, Array, rounded
 
 _NUMBERS = ("s", "h", "h2", "each", "angles", "angle_stride", "ratio", "eps", "position_stride", "slots",
             *(f"{name}_stride_{axis}" for name in TENSORS for axis in "bsh"))
+_EIGHT = {"ocp": ml_dtypes.float8_e4m3fn, "fnuz": ml_dtypes.float8_e4m3fnuz}
+_EIGHT_BITS, _HALF_LEAST = 4, {"ocp": 2.0**-10, "fnuz": 2.0**-11}
+"""Significant bits, and half of the smallest subnormal number."""
 _DOUBLE = 2.0**-53
 """The relative error of an operation of float64."""
 
@@ -29,6 +34,7 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
     rows = (1, 1) if p["computed"] else (p["angles"], p["angle_stride"])
     arguments |= {name: random.uniform(-1, 1, rows).astype(table) for name in ("cos", "sin")}
     arguments |= {name: random.uniform(0.5, 2, (p["d"],)).astype(TYPES[p["dtype"]][0]) for name in ("w", "w2")}
+    arguments |= {name: np.array([random.uniform(0.05, 0.5)], np.float32) for name in SCALES.values()}
     arguments |= {name: p[name] for name in _NUMBERS}
     return ag.Problem(arguments, lambda: tuple(_output(p, arguments, source, target) for source, target in pairs_of(p)))
 
@@ -36,7 +42,7 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
 def _heads(random: np.random.Generator, p: ag.Values, arguments: dict[str, Any], name: str, seed: int) -> Array:
     at = element_numbers(p, arguments, name)
     size = int(at.max()) + 1 if at.size else 1
-    if p["cache"] and name in ("y2", "v_cache"):
+    if is_cache(p, name):
         size = (p["slots"] - 1) * p[f"{name}_stride_s"] + (p[heads_of(name)] - 1) * p[f"{name}_stride_h"] + p["d"]
     flat = np.full(size, CANARY)
     if name in ("x", "x2", "v"):
@@ -46,7 +52,7 @@ def _heads(random: np.random.Generator, p: ag.Values, arguments: dict[str, Any],
             for value in (np.nan, np.inf, -np.inf):
                 values[tuple(random.integers(size) for size in at.shape)] = value
         flat[at] = values
-    made: Array = flat.astype(TYPES[p["dtype"]][0])
+    made: Array = flat.astype(_EIGHT[p["encoding"]] if type_of(p, name) == "fp8" else TYPES[p["dtype"]][0])
     return made
 
 
@@ -92,10 +98,22 @@ def _output(p: ag.Values, arguments: ag.Values, source: str, target: str) -> ag.
             if p["norm"] != "none":
                 held = _normalised(p, x, arguments[f"w{source[1:]}"].astype(float))
             held = _rotated(p, held, *_angles(p, arguments))
-        tolerance = rounded(held.value, held.error, p["dtype"])
+        eight = type_of(p, target) == "fp8"
+        tolerance = rounded(held.value, held.error, p["dtype"]) if not eight else np.empty(0)
+        if eight:
+            held = held * Bounded.exact((1 / arguments[SCALES[target]].astype(float)).astype(np.float32))
+            held, tolerance = _in_eight(p, held)
     at, stored = element_numbers(p, arguments, target), stored_tokens(p, arguments, target)
     expected, tolerance, at = (values[stored].reshape(-1, p["d"]) for values in (held.value, tolerance, at))
     return ag.Output(target, expected, tolerance, (at,))
+
+
+def _in_eight(p: ag.Values, x: Bounded) -> tuple[Bounded, Array]:
+    """Numbers of a cache of 8 bits, the largest ones for larger ones, and how far off they may be."""
+    most = LARGEST["fp8", p["encoding"]]
+    value = np.clip(x.value, -most, most)
+    half = np.maximum(np.ldexp(1.0, np.frexp(np.nan_to_num(value))[1] - _EIGHT_BITS - 1), _HALF_LEAST[p["encoding"]])
+    return Bounded(value, x.error), 1.01 * (half + np.where(np.isfinite(x.value), x.error, 0.0))
 
 
 def _rotated(p: ag.Values, x: Bounded, cos: Bounded, sin: Bounded) -> Bounded:

@@ -70,8 +70,8 @@ class HeadShape:
 
     @property
     def rest_run(self) -> int:
-        """Neighbours of a lane in what is copied."""
-        return min(PER_LANE, _two_of(self.rest // self.across))
+        """Neighbours of a lane in what is copied; as many as elsewhere where nothing is."""
+        return min(PER_LANE, _two_of(self.rest // self.across) or self.run)
 
     @property
     def angles(self) -> int:
@@ -86,6 +86,8 @@ class HeadShape:
         halves = 1 if build["dtype"] == "f32" else 2
         raw_angles = 0 if build["table"] == "f32" else pairs // 2
         normalised = columns + 2 * rest + (rest // halves if halves > 1 else 0) + 4 if build["norm"] != "none" else 0
+        if build["cache_dtype"] != "auto" and not normalised:
+            normalised = rest + rest // 4  # in float32, and as they are stored
         return (columns // halves * halves + 2 * columns + rest // halves + 3 * pairs + raw_angles + normalised + _ADDRESSES
                 + (_OF_CACHE if build["cache"] else 0))
 

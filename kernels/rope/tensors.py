@@ -6,6 +6,8 @@ import asmgen as ag
 
 TENSORS = ("x", "y", "x2", "y2", "v", "v_cache")
 CACHES = ("y2", "v_cache")
+SCALES = {"y2": "k_scale", "v_cache": "v_scale"}
+"""What a unit of a cache of 8-bit numbers stands for."""
 OF_TOKENS = ("positions", "offsets", "slot_mapping")
 """Whole numbers of each token."""
 
@@ -24,6 +26,11 @@ def pairs_of(build: ag.Values) -> tuple[tuple[str, str], ...]:
 def is_cache(build: ag.Values, name: str) -> bool:
     """Whether the rows of a tensor are those of a cache, one for each token has one."""
     return bool(build["cache"]) and name in CACHES
+
+
+def type_of(build: ag.Values, name: str) -> str:
+    """The type of a tensor of heads."""
+    return str(build["cache_dtype"] if is_cache(build, name) and build["cache_dtype"] != "auto" else build["dtype"])
 
 
 def axes_of(build: ag.Values, name: str) -> str:

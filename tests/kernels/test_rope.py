@@ -35,7 +35,8 @@ CASES: list[Case] = [
     ("gfx950", {"d": 12, "style": "gptj", "rotated": 4, "nope_first": True}, {"s": 300, "h": 2}, "serial"),
     ("gfx950", {"norm": "rms", "second": True, "cache": True, "varlen": True, "computed": True, "positions": "given", "index": "i64"},
      {"b": 3, "s": 90, "max_s": 70, "h": 4, "h2": 3, "theta": 5e5, "each": 2}, "random:5"),
-    ("gfx942", {"norm": "rms", "second": True, "cache": True, "d": 192, "rotated": 64, "nope_first": True, "dtype": "f32", "table": "f16"},
+    ("gfx942", {"norm": "rms", "second": True, "cache": True, "d": 192, "rotated": 64, "nope_first": True, "dtype": "f32", "table": "f16",
+                "cache_dtype": "fp8"},
      {"b": 2, "s": 33, "h": 2, "h2": 3, "slots": 50, "each": 2, "v_cache_stride_s": 700}, "serial"),
 ]
 
@@ -78,7 +79,7 @@ def test_what_the_registers_just_hold_is_built(build: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
-    ({"x_stride_h": 100}, "at least d"), ({"y_stride_s": 1001}, "multiples of 2"), ({"x_stride_b": 12801}, "x_stride_b must be"),
+    ({"x_stride_h": 100}, "at least d"), ({"y_stride_s": 1001}, "multiples of 4 bytes"), ({"x_stride_b": 12801}, "x_stride_b must be"),
     ({"angle_stride": 60}, "angle_stride"), ({"angles": 1 << 24}, "less than 2\\^29"), ({"max_s": 30}, "max_s must be s")])
 def test_launches_that_are_not_offered_are_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):

@@ -153,6 +153,12 @@ def test_rope_of_sequences_into_a_cache(device: EmulatedDevice) -> None:
         expected = np.concatenate([one * c - other * s, other * c + one * s, own[..., 32:]], -1)
         assert np.allclose(found[rows[rows >= 0]], expected[rows >= 0], atol=1e-5)
     assert np.array_equal(values.reshape(8, 1, 64)[slots[slots >= 0]], v[slots >= 0]) and (cached.reshape(8, 64)[[4, 6]] == 9).all()
+    eights = [np.zeros((8, 1, 64), kind) for kind in (np.uint8, np.uint8)]
+    rope.apply(q, x2=k, layout="thd", slot_mapping=slots, v=v, out2=eights[0], v_cache=eights[1], k_scale=np.full(1, 0.05, np.float32),
+               v_scale=np.full(1, 0.25, np.float32), device=device)
+    assert close(eights[1].view(ml_dtypes.float8_e4m3fn)[slots[slots >= 0]].astype(float) / 32, v[slots >= 0].astype(float) / 8)
+    with pytest.raises(TensorError, match="k_scale and v_scale of rope.apply must be given where caches are fp8"):
+        rope.apply(q, x2=k, layout="thd", slot_mapping=slots, v=v, out2=eights[0], v_cache=eights[1], device=device)
 
 
 @pytest.mark.parametrize(("call", "sentence"), [
