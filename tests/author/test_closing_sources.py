@@ -168,6 +168,8 @@ def test_every_count(form: Form, overlaps: bool) -> None:
             if form.later:
                 others = rows[~mine] - rows[~mine].min()
                 assert len(np.unique(others[:, 0])) == ROWS * count * COLUMNS // 4 and (others % ROW).max() <= 2 * COLUMNS * count
+                again = (len(others) - ROWS * count * COLUMNS // 4) // (ROWS * COLUMNS // 4)
+                assert again <= (form.ahead - 1) * (count >= form.ahead), "none where the loop runs the last steps alone"
 
 
 def test_short_steps_have_a_drain() -> None:

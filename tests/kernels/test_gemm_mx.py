@@ -68,8 +68,6 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (SMALL | {"split_k": 3, "scale_order": "plain"}, {"m": 70, "n": 20, "k": 1888, "batch": 2}, "serial"),
     ({"a_dtype": "fp8", "b_dtype": "bf8", "scales": "none"}, {"m": 40, "n": 33, "k": 416, "lda": 432}, "lockstep"),
 ]
-LATE = {"a_dtype": "fp6", "b_dtype": "fp8", "scales": "none", "fp6_storage": "planes"}
-"""Half of A is filled a step later than the rest, from planes 1024 bytes of which are a step."""
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
@@ -80,8 +78,7 @@ def test_odd_shapes(case: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tile", "order", "k"), [(LARGE, "lockstep", 256), (LARGE, "random:2", 768), (LARGE_ANY, "serial", 352),
-                                                 (LARGE_ANY | PLANES, "random:3", 416),
-                                                 (LARGE_ANY | LATE, "lockstep", 96)])
+                                                 (LARGE_ANY | PLANES, "random:3", 416)])
 def test_the_large_tiles(tile: dict[str, Any], order: str, k: int) -> None:
     assert good(run(tile | {"out": "f32"}, {"m": 253, "n": 254, "k": k}, order))
 

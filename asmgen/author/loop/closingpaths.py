@@ -89,12 +89,12 @@ class ClosingPaths:
         count, phase = step + self.far, (span.phase + 1 - step) % self.unroll  # of step 0
         if 1 <= count < self.far and -step % self.unroll == phase:
             self.sources.close_if_equal(self.k, self.count, count)
+        if count > 1 and (1 - step) % self.unroll == phase:
+            self.sources.close_late_if_equal(self.k, self.count, count - 1)
 
     def _enter(self, phase: int) -> None:
         """After the prologue of a phase: on to copy `phase` of the loop, or to the end of the sources."""
         k, own = self.k, self.own
-        if any((self.far - count) % self.unroll == phase for count in range(1, self.far)):
-            self.sources.close_late_if_negative(k, own.steady)
         if not phase:
             k.s_cmp_eq_u32(own.steady, 0)
             k.s_cbranch_scc1(self.between)

@@ -30,8 +30,8 @@ class ClosingSources(Protocol):
     def close_if_equal(self, k: Any, one: Reg, other: int) -> None:
         """Close the sources if an SGPR has that value. Changes SCC."""
 
-    def close_late_if_negative(self, k: Any, one: Reg) -> None:
-        """Close those that `close` leaves a step, if an SGPR is below 0. Changes SCC."""
+    def close_late_if_equal(self, k: Any, one: Reg, other: int) -> None:
+        """Close those that `close` leaves a step, if an SGPR has that value. Changes SCC."""
 
     def spare(self, k: Any) -> None:
         """No code from here on reads from them: their registers are for whoever needs them."""

@@ -5,7 +5,7 @@ many steps before its rows.
 
 A source *closes* when its last iteration has been asked for: its descriptor then ends where the offset is, so that a load reads nothing and
 costs no traffic. The offset goes on no more. A source that is read an iteration later than the farthest ones has one step left; after that
-it reads its last iteration again. Where the loop is entered for its last steps alone, such a source has none left and closes too: the first
+it reads its last iteration again. A loop that is entered for its last steps alone closes such a source a step after the others: the first
 iteration may lie elsewhere (`t.first`), and so is never read again.
 """
 
@@ -114,11 +114,11 @@ class ClosingWalks:
                 k.s_cselect_b32(records, offset, records)
             k.s_cselect_b32(pace, 0, pace)
 
-    def close_late_if_negative(self, k: KernelBuilder, one: Reg) -> None:
-        """Close those that are read an iteration later than the farthest, if an SGPR is below 0. Changes SCC."""
+    def close_late_if_equal(self, k: KernelBuilder, one: Reg, other: int) -> None:
+        """Close those that are read an iteration later than the farthest, if an SGPR has that value. Changes SCC."""
         late = [(records, offset) for walk, offset, _ in self._opened() for records in walk.records(self.farthest - 1)]
         if late:
-            k.s_cmp_lt_i32(one, 0)
+            k.s_cmp_eq_u32(one, other)
         for records, offset in late:
             k.s_cselect_b32(records, offset, records)
 
