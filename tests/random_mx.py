@@ -42,7 +42,8 @@ def drawn_build(random: np.random.Generator) -> dict[str, Any]:
             "fp6_storage": str(random.choice(["string", "planes"])), "quantise_to": str(random.choice(["fp4", "fp8"])),
             "rounding": str(random.choice(["even", "floor", "up"])),
             "out": str(random.choice(["bf16", "f16", "f32"])), "bias": str(random.choice(["none", "row"])),
-            "split_k": int(random.choice([1, 1, 2, 3, 7])), "preload": bool(random.random() < 0.3)}
+            "split_k": int(random.choice([1, 1, 2, 3, 7])), "preload": bool(random.random() < 0.3),
+            "mfma": "32x32x64" if tile == "256x256x256" and random.random() < 0.5 else "16x16x128"}
 
 
 def drawn_shape(random: np.random.Generator, build: dict[str, Any]) -> dict[str, Any]:

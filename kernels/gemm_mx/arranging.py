@@ -117,13 +117,13 @@ def _groups(k: ag.TileBuilder, out: ag.Reg, rows: ag.Reg, size: int) -> None:
 def _word(k: ag.TileBuilder, step: ag.Reg, row0: ag.Reg, rows: ag.Reg, stride: ag.Reg, source: ag.Reg) -> ag.Reg:
     """The lane's dword."""
     plan, depth = k.registers, k.variant.tile[2]
-    places = bytes_of_dword(k.variant.tile, 0)
+    places, across = bytes_of_dword(k.variant.tile, 0, k.p.mfma), int(str(k.p.mfma).partition("x")[0])
     found = [plan.vgprs(1, f"byte{number}") for number in range(len(places))]
     row, along, at, near, far = (plan.vgprs(1, name) for name in ("row", "along", "place", "near", "far"))
     columns, inside = plan.sgprs(1, "columns"), plan.sgprs(2, "inside", align=2)
     k.s_lshr_b32(columns, k.argument("k"), BLOCK.bit_length() - 1)
-    k.v_and_b32(row, 15, k.lane)
-    k.v_lshrrev_b32(along, 4, k.lane)
+    k.v_and_b32(row, across - 1, k.lane)
+    k.v_lshrrev_b32(along, across.bit_length() - 1, k.lane)
     with k.scratch("first", file="s") as first:
         k.s_lshl_b32(first, step, (depth // BLOCK).bit_length() - 1)
         k.v_add_u32(along, first, along)

@@ -19,6 +19,7 @@ from asmgen.kernels.gemm_mx.formats import (
     ORDERS,
     RAW,
     SCALE_ARGUMENTS,
+    SHAPES,
     WEIGHT_ORDERS,
     WHOLE_COLUMNS,
     WHOLE_K,
@@ -33,6 +34,7 @@ from asmgen.kernels.gemm_mx.formats import (
     row_multiple,
     rows_in_memory,
     scale_bytes,
+    shapes_of,
     takes_weights,
     word_bytes,
 )
@@ -92,6 +94,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      "128 bits of all blocks of 16 rows by 16 rows, then their last 64", default="string", choices=("string", "planes")),
         ag.Parameter("scale_order", "build", str, "where scales lie: plain: row after row; shuffled: as AITER's shuffle_scale has them",
                      default=ORDERS[0], choices=ORDERS),
+        ag.Parameter("mfma", "build", str, "rows and columns of D and columns of K of a matrix instruction", default=SHAPES[0],
+                     choices=shapes_of(variant)),
         SPLIT_K,
     )
     strides = (_scale_stride(name, axis, variant) for axis, name in enumerate("ab"))

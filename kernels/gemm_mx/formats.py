@@ -26,6 +26,8 @@ GROUP_ROWS, GROUP_COLUMNS = 32, 8
 """Rows and columns of scales that lie together in the shuffled order: a dword for each lane."""
 FRAGMENT_ROWS = 16
 """Rows of a matrix instruction, and of weights that are shuffled together."""
+SHAPES = ("16x16x128", "32x32x64")
+"""What a matrix instruction multiplies: rows and columns of D, columns of K. The second makes as much of D in half as many instructions."""
 WEIGHT_ORDERS = ("plain", "shuffled")
 """shuffled: as AITER's shuffle_weight(16, 16) has them: 16 bytes of each of 16 rows lie together. Needs rows of whole 32 bytes."""
 _SHUFFLED_BYTES = 32
@@ -66,6 +68,11 @@ def takes_weights(p: ag.Values) -> bool:
     return bits != 6 and p["n"] % FRAGMENT_ROWS == 0 and p["k"] % whole == 0 and p["ldb"] % whole == 0
 
 
+def shapes_of(variant: ag.Variant) -> tuple[str, ...]:
+    """The shapes of matrix instructions that a variant may have."""
+    return SHAPES if variant.tile[:2] == (256, 256) and variant.tile[2] == DEEP else SHAPES[:1]
+
+
 def cells_of(variant: ag.Variant) -> int:
     """The parts of a tile of A or B that are refilled one by one, each under a descriptor of its own."""
     return 2 if variant.stages == 2 else 1
@@ -89,9 +96,9 @@ def scale_bytes(p: ag.Values, name: str) -> int:
 
 
 def arranged(build: ag.Values) -> bool:
-    """Whether a kernel before the product brings scales into the order of its dwords: plain ones, and those for steps of 128 columns."""
-    return bool(build["scales"] != "none" and build["schedule"] not in DIRECT
-                and (build["scale_order"] == "plain" or not str(build["tile"]).endswith(f"x{DEEP}")))
+    """Whether a kernel before the product brings scales into the order of its dwords: all but shuffled ones for 16 rows by 256 columns."""
+    return bool(build["scales"] != "none" and build["schedule"] not in DIRECT and (
+        build["scale_order"] == "plain" or build["mfma"] != SHAPES[0] or not str(build["tile"]).endswith(f"x{DEEP}")))
 
 
 def group_rows(tile: tuple[int, ...], axis: int) -> int:
@@ -99,10 +106,11 @@ def group_rows(tile: tuple[int, ...], axis: int) -> int:
     return GROUP_ROWS if tile[2] == DEEP else tile[axis] // 4
 
 
-def bytes_of_dword(tile: tuple[int, ...], axis: int) -> list[tuple[int, int]]:
-    """(row, scale along K) of each byte of a dword, from the lane's first on; the lane's first is row lane % 16, scale lane / 16."""
-    rows = range(0, group_rows(tile, axis), FRAGMENT_ROWS)
-    return [(row, along) for along in range(0, tile[2] // BLOCK, 4) for row in rows]
+def bytes_of_dword(tile: tuple[int, ...], axis: int, shape: str = SHAPES[0]) -> list[tuple[int, int]]:
+    """(row, scale along K) of each byte of a dword, from the lane's first on; the lane's first is row lane % r, scale lane / r, r being the
+    rows of a matrix instruction."""
+    rows = int(shape.partition("x")[0])
+    return [(row, along) for along in range(0, tile[2] // BLOCK, ag.LANES // rows) for row in range(0, group_rows(tile, axis), rows)]
 
 
 def word_bytes(p: ag.Values, tile: tuple[int, ...], axis: int) -> int:

@@ -102,7 +102,7 @@ def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, dept
     depth.begin(pointer, _WORD * ag.LANES)
     depth.shift(columns, ag.LANES)
     matrix = ag.Matrix(f"{name}_scale", "i32", pointer, groups, columns, width, ag.LANES, most)
-    order = ag.ROWS_BY_K if tile[2] == DEEP else _BY_ROWS
+    order = _BY_ROWS if tile[2] != DEEP else ag.ROWS_BY_K if shape.d.rows < rows else ag.ALONG_K
     return StepScales(k, name, held, shared, matrix.rows(group0, groups_of_tile), waves, order, depth.jump(_WORD * ag.LANES))
 
 

@@ -50,7 +50,7 @@ def tiled(k: ag.TileBuilder) -> None:
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     of_a, of_b, scaled = multiplied(k.parameters), k.p.b_dtype, k.p.scales != "none"
-    M = k.matrix_shape(f"{'scale_' if scaled else ''}f32_16x16x128_f8f6f4", cbsz=ag.F8F6F4_FORMATS.index(of_b),
+    M = k.matrix_shape(f"{'scale_' if scaled else ''}f32_{k.p.mfma}_f8f6f4", cbsz=ag.F8F6F4_FORMATS.index(of_b),
                        blgp=ag.F8F6F4_FORMATS.index(of_a))
 
     # register plan

@@ -41,6 +41,7 @@ def good(report: RunReport) -> bool:
     return report.passed and report.untouched and report.findings == () and report.bank_conflicts == 0
 
 
+WIDE = {"mfma": "32x32x64"}
 PLANES = {"a_dtype": "bf6", "b_dtype": "fp6", "fp6_storage": "planes"}
 CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (SMALL | {"out": "f32"}, {"m": 65, "n": 67, "k": 480, "lda": 544, "ldb": 576, "ldsa": 24, "ldsb": 32, "ldd": 69}, "random:1"),
@@ -77,8 +78,8 @@ def test_odd_shapes(case: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tile", "order", "k"), [(LARGE, "lockstep", 256), (LARGE, "random:2", 768), (LARGE_ANY, "serial", 352),
-                                                 (LARGE_ANY | PLANES, "random:3", 416)])
+@pytest.mark.parametrize(("tile", "order", "k"), [(LARGE | WIDE, "lockstep", 256), (LARGE, "random:2", 768), (LARGE_ANY, "serial", 352),
+                                                 (LARGE_ANY | PLANES, "random:3", 416), (LARGE | WIDE, "random:4", 1056)])
 def test_the_large_tiles(tile: dict[str, Any], order: str, k: int) -> None:
     assert good(run(tile | {"out": "f32"}, {"m": 253, "n": 254, "k": k}, order))
 
@@ -153,7 +154,7 @@ def test_bytes_are_the_formats_numbers() -> None:
     np.testing.assert_array_equal(d, [[0, 0], [1.5 * -6 * 2.0**3 * 2.0**-1 + 1, 0]])
 
 
-@pytest.mark.parametrize(("tile", "unroll", "most"), [(LARGE, 2, 199), (SMALL, 4, 79)])
+@pytest.mark.parametrize(("tile", "unroll", "most"), [(LARGE, 2, 199), (LARGE | WIDE, 2, 139), (SMALL, 4, 79)])
 def test_a_step_of_the_loop_is_dense(tile: dict[str, Any], unroll: int, most: int) -> None:
     """Every instruction of the steady loop counts, for each wave and 256 columns of K: 128 and 32 of them are matrix instructions."""
     report = inspect_program(built(tuple(tile.items())).kernel.program, None).as_json()
