@@ -40,6 +40,18 @@ class _Use(NamedTuple):
 
 _Entry = _Use | Sync
 """What a unit asks for; or synchronisation."""
+_VECTOR, _OTHER, _BARRIER, _WAIT = range(4)
+
+
+class _Row(NamedTuple):
+    """An entry as the clock passes it. `vector`: a `_VECTOR` is no other use; `due` are the registers that a wait waits for."""
+
+    kind: int
+    vector: tuple[int, int, int]
+    ready_of: Callable[[Sequence[int]], tuple[int, ...]]
+    written: tuple[int, ...]
+    use: _Use | None
+    due: int
 
 
 class StepTime(NamedTuple):
@@ -64,7 +76,7 @@ class StepClock:
         effects = [[(unit.tag.ordinal, unit.effects) for unit in units if not unit.tag.seldom] for units in phases]
         groups = _register_groups({mask for units in effects for _, effect in units for mask in (effect.reads, effect.writes)})
         self._groups = 1 + max((number for numbers in groups.values() for number in numbers), default=0)
-        self._under_way: tuple[Arrangement, list[tuple[list[_Entry], dict[int, int]]]] | None = None  # what was timed last
+        self._under_way: tuple[Arrangement, list[list[_Row]]] | None = None  # what was timed last
         self._phases = [{ordinal: self._use(ordinal, effect, groups) for ordinal, effect in units} for units in effects]
 
     def _use(self, ordinal: int, effects: Effects, groups: Mapping[int, tuple[int, ...]]) -> _Use:
@@ -89,14 +101,14 @@ class StepClock:
         for copy in range(_SETTLE + count):
             if copy == _SETTLE:
                 state.idle = []
-            ends.append(self._copy(*copies[copy % count], state))
+            ends.append(self._copy(copies[copy % count], state))
         size = len(state.idle) // count
         return StepTime(-((ends[-1 - count] - ends[-1]) // count), tuple(sum(state.idle[number::size]) for number in range(size)))
 
-    def _copies(self, arrangement: Arrangement) -> list[tuple[list[_Entry], dict[int, int]]]:
-        """The copies of all phases: their entries, and what their waits wait for."""
+    def _copies(self, arrangement: Arrangement) -> list[list[_Row]]:
+        """The copies of all phases."""
         entries = [self._entries(arrangement, phase) for phase in range(len(self._phases))]
-        return [(mine, _due_after(mine, following)) for mine, following in zip(entries, entries[1:] + entries[:1], strict=True)]
+        return [_rows(mine, _due_after(mine, following)) for mine, following in zip(entries, entries[1:] + entries[:1], strict=True)]
 
     def _entries(self, arrangement: Arrangement, phase: int) -> list[_Entry]:
         """A copy's units with what they read and write there, and its synchronisation."""
@@ -111,31 +123,34 @@ class StepClock:
                 found.append(use)
         return found
 
-    def _copy(self, entries: Sequence[_Entry], due: Mapping[int, int], state: _UnderWay) -> int:
-        written, ready = False, state.ready  # `written`: M0, by the instruction before
-        for position, entry in enumerate(entries):
-            if isinstance(entry, _Use):
-                state.now += written and entry.reads_m0  # a wait state
-                written = entry.writes_m0
-                if entry.vector is None:
-                    self._issue(entry, state)
-                    continue
-                now, (busy, issue, lands) = state.now, entry.vector
-                latest = max(entry.ready_of(ready))
+    def _copy(self, rows: Sequence[_Row], state: _UnderWay) -> int:
+        ready, by = state.ready, state.by
+        now, vector, written_m0 = state.now, state.vector, False  # `written_m0`: by the instruction before
+        for kind, (busy, issue, lands), ready_of, written, use, due in rows:
+            if kind == _VECTOR:
+                written_m0 = False
+                latest = max(ready_of(ready))
                 now = latest if latest > now else now
                 if busy:
-                    now = state.vector if state.vector > now else now
-                    state.vector = now + busy
-                for group in entry.written:
-                    ready[group], state.by[group] = now + lands, 0
-                state.now = now + issue
-            elif entry.kind == "barrier":
-                state.now += self.release
+                    now = vector if vector > now else now
+                    vector = now + busy
+                lands += now
+                for group in written:
+                    ready[group], by[group] = lands, 0
+                now += issue
+                continue
+            if use is not None:
+                state.now, state.vector = now + (written_m0 and use.reads_m0), vector  # a wait state
+                written_m0 = use.writes_m0
+                self._issue(use, state)
+                now, vector = state.now, state.vector
+            elif kind == _BARRIER:
+                now += self.release
                 state.skewed = False
-            elif entry.kind == "wait":
-                state.now = 1 + max([state.now, *(ready for mask, ready in state.reads if mask & due[position])])
-                state.reads = [one for one in state.reads if one[1] > state.now]
-        state.now += self.ends
+            else:
+                now = 1 + max([now, *(ready for mask, ready in state.reads if mask & due)])
+                state.reads = [one for one in state.reads if one[1] > now]
+        state.now, state.vector = now + self.ends, vector
         return state.now
 
     def _issue(self, use: _Use, state: _UnderWay) -> None:
@@ -192,6 +207,19 @@ def _register_groups(masks: Iterable[int]) -> dict[int, tuple[int, ...]]:
         for number in numbers:
             found[every[number]].add(group)
     return {mask: tuple(sorted(of)) for mask, of in found.items()}
+
+
+def _rows(entries: Sequence[_Entry], due: Mapping[int, int]) -> list[_Row]:
+    found: list[_Row] = []
+    for position, entry in enumerate(entries):
+        if isinstance(entry, Sync):
+            if entry.kind in ("barrier", "wait"):
+                found.append(_Row(_BARRIER if entry.kind == "barrier" else _WAIT, (0, 0, 0), tuple, (), None, due.get(position, 0)))
+        elif entry.vector is None or entry.reads_m0 or entry.writes_m0:
+            found.append(_Row(_OTHER, (0, 0, 0), entry.ready_of, entry.written, entry, 0))
+        else:
+            found.append(_Row(_VECTOR, entry.vector, entry.ready_of, entry.written, None, 0))
+    return found
 
 
 def _due_after(entries: Sequence[_Entry], following: Sequence[_Entry]) -> dict[int, int]:
