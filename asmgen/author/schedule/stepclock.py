@@ -43,7 +43,7 @@ _Entry = _Use | Sync
 _VECTOR, _OTHER, _BARRIER, _WAIT = range(4)
 
 
-class _Row(NamedTuple):
+class _Passed(NamedTuple):
     """An entry as the clock passes it. `vector`: a `_VECTOR` is no other use; `due` are the registers that a wait waits for."""
 
     kind: int
@@ -52,6 +52,10 @@ class _Row(NamedTuple):
     written: tuple[int, ...]
     use: _Use | None
     due: int
+
+
+_NO_VECTOR = 0, 0, 0
+_BARRIER_ROW = _Passed(_BARRIER, _NO_VECTOR, tuple, (), None, 0)
 
 
 class StepTime(NamedTuple):
@@ -76,8 +80,9 @@ class StepClock:
         effects = [[(unit.tag.ordinal, unit.effects) for unit in units if not unit.tag.seldom] for units in phases]
         groups = _register_groups({mask for units in effects for _, effect in units for mask in (effect.reads, effect.writes)})
         self._groups = 1 + max((number for numbers in groups.values() for number in numbers), default=0)
-        self._under_way: tuple[Arrangement, list[list[_Row]]] | None = None  # what was timed last
+        self._under_way: tuple[Arrangement, list[list[_Passed]]] | None = None  # what was timed last
         self._phases = [{ordinal: self._use(ordinal, effect, groups) for ordinal, effect in units} for units in effects]
+        self._known = {id(use): _row(use) for phase in self._phases for use in phase.values()}
 
     def _use(self, ordinal: int, effects: Effects, groups: Mapping[int, tuple[int, ...]]) -> _Use:
         kind = self.kinds[ordinal]
@@ -105,10 +110,21 @@ class StepClock:
         size = len(state.idle) // count
         return StepTime(-((ends[-1 - count] - ends[-1]) // count), tuple(sum(state.idle[number::size]) for number in range(size)))
 
-    def _copies(self, arrangement: Arrangement) -> list[list[_Row]]:
+    def _copies(self, arrangement: Arrangement) -> list[list[_Passed]]:
         """The copies of all phases."""
         entries = [self._entries(arrangement, phase) for phase in range(len(self._phases))]
-        return [_rows(mine, _due_after(mine, following)) for mine, following in zip(entries, entries[1:] + entries[:1], strict=True)]
+        return [self._rows(mine, _due_after(mine, following)) for mine, following in zip(entries, entries[1:] + entries[:1], strict=True)]
+
+    def _rows(self, entries: Sequence[_Entry], due: Mapping[int, int]) -> list[_Passed]:
+        found, known = [], self._known
+        for position, entry in enumerate(entries):
+            if isinstance(entry, _Use):
+                found.append(known[id(entry)])
+            elif entry.kind == "wait":
+                found.append(_Passed(_WAIT, _NO_VECTOR, tuple, (), None, due[position]))
+            elif entry.kind == "barrier":
+                found.append(_BARRIER_ROW)
+        return found
 
     def _entries(self, arrangement: Arrangement, phase: int) -> list[_Entry]:
         """A copy's units with what they read and write there, and its synchronisation."""
@@ -123,7 +139,7 @@ class StepClock:
                 found.append(use)
         return found
 
-    def _copy(self, rows: Sequence[_Row], state: _UnderWay) -> int:
+    def _copy(self, rows: Sequence[_Passed], state: _UnderWay) -> int:
         ready, by = state.ready, state.by
         now, vector, written_m0 = state.now, state.vector, False  # `written_m0`: by the instruction before
         for kind, (busy, issue, lands), ready_of, written, use, due in rows:
@@ -209,17 +225,11 @@ def _register_groups(masks: Iterable[int]) -> dict[int, tuple[int, ...]]:
     return {mask: tuple(sorted(of)) for mask, of in found.items()}
 
 
-def _rows(entries: Sequence[_Entry], due: Mapping[int, int]) -> list[_Row]:
-    found: list[_Row] = []
-    for position, entry in enumerate(entries):
-        if isinstance(entry, Sync):
-            if entry.kind in ("barrier", "wait"):
-                found.append(_Row(_BARRIER if entry.kind == "barrier" else _WAIT, (0, 0, 0), tuple, (), None, due.get(position, 0)))
-        elif entry.vector is None or entry.reads_m0 or entry.writes_m0:
-            found.append(_Row(_OTHER, (0, 0, 0), entry.ready_of, entry.written, entry, 0))
-        else:
-            found.append(_Row(_VECTOR, entry.vector, entry.ready_of, entry.written, None, 0))
-    return found
+def _row(use: _Use) -> _Passed:
+    """A unit as the clock passes it."""
+    if use.vector is None or use.reads_m0 or use.writes_m0:
+        return _Passed(_OTHER, _NO_VECTOR, use.ready_of, use.written, use, 0)
+    return _Passed(_VECTOR, use.vector, use.ready_of, use.written, None, 0)
 
 
 def _due_after(entries: Sequence[_Entry], following: Sequence[_Entry]) -> dict[int, int]:

@@ -63,6 +63,7 @@ class StepFacts:
         vector += sum(self.costs[number].issue for number in self.matrix)
         self.groups = self._packed_runs()
         self.failures: list[NoRoom] = []
+        self.gap_orders: dict[tuple[int, ...], list[int]] = {}  # orders of the units of a gap, by those units
         self.delays = range(_DELAYS if self.groups else 1)
         self.pauses = sum(self.pause(group) for group in self.groups)
         busy += self.pauses

@@ -222,7 +222,11 @@ def _alternating(step: StepFacts, order: Sequence[Placed]) -> list[Placed]:
         if isinstance(entry, int) and step.kinds[entry] is not UnitKind.MATRIX and not step.units[entry].is_block:
             gap.append(entry)
             continue
-        found += _gap_order(step, gap)
+        if len(gap) < 2:
+            found += gap
+        else:
+            key = tuple(gap)
+            found += step.gap_orders.get(key) or step.gap_orders.setdefault(key, _gap_order(step, gap))
         found += [] if entry is None else [entry]
         gap = []
     return found
