@@ -161,7 +161,9 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     exchanged = {**known, "b": by_rows}  # N x K, a row for each column of D
     if 0 in (*batch, m, n):
         return _Plan(None, {}, (), (), ())
-    lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in ("a", "b", "d", *(["c"] if "c" in known and beta else []))}
+    lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in "abd"}
+    if "c" in known and beta:
+        lying["c"] = _matrices(of, "c", known["c"], batch, lying["d"].layout)
     scales, ones, by_columns = _scaling(of, known, name, m, n, k, math.prod(batch))
     given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": math.prod(batch), "alpha": alpha, "beta": beta, **build, **scales,
                              "invariant": invariant}
@@ -229,14 +231,14 @@ def _types(of: Called, known: Mapping[str, Facts], arch: str) -> tuple[str, dict
     raise TensorError(f"a and b of {of.name} must be both bfloat16, both float16, or both float8, got {types['a']} and {types['b']}")
 
 
-def _matrices(of: Called, name: str, facts: Facts, batch: tuple[int, ...]) -> _Matrices:
-    """How matrices of [..., rows, columns] lie, each of which a batch asks for."""
+def _matrices(of: Called, name: str, facts: Facts, batch: tuple[int, ...], wanted: str = "") -> _Matrices:
+    """How matrices of [..., rows, columns] lie, each of which a batch asks for; as `wanted`, if in several ways."""
     shape, strides, _ = facts
     steps = batch_strides(shape[:-2], strides[:-2], batch)
     if not is_one_stride(steps):
         raise TensorError(f"{name} of {of.name} has leading axes with the strides {list(strides[:-2])}, which are not one stride through "
                           f"{list(batch)}; an expanded contiguous copy would work")
-    layout, apart = layout_of(shape, strides)
+    layout, apart = layout_of(shape, strides, wanted)
     if not layout:
         raise TensorError(f"{name} of {of.name} must have the elements of its rows, or of its columns, side by side (stride 1), got the "
                           f"strides {list(strides[-2:])}: a contiguous copy would work")

@@ -27,20 +27,21 @@ def is_one_stride(steps: Sequence[tuple[int, int]]) -> bool:
     return all(outer == size * inner for (_, outer), (size, inner) in pairwise(steps))
 
 
-def layout_of(shape: Sequence[int], strides: Sequence[int]) -> tuple[str, int]:
-    """How a matrix lies, by "row" or by "column", and the elements from one of these to the next; "" where it lies in neither way."""
+def layout_of(shape: Sequence[int], strides: Sequence[int], wanted: str = "") -> tuple[str, int]:
+    """How a matrix lies, by "row" or by "column", and the elements from one of these to the next; "" where it lies in neither way. A single
+    row or column may lie in both: as `wanted`, or else by rows."""
     (rows, columns), (down, across) = shape[-2:], strides[-2:]
-    if across == 1 or columns == 1:
-        return "row", down if rows > 1 else columns
+    ways = {"row": down if rows > 1 else columns} if across == 1 or columns == 1 else {}
     if down == 1 or rows == 1:
-        return "column", across
-    return "", 0
+        ways["column"] = across if columns > 1 else rows
+    chosen = wanted if wanted in ways else next(iter(ways), "")
+    return chosen, ways.get(chosen, 0)
 
 
 def readable_matrix(of: str, name: str, tensor: Any, facts: Facts, batch: Sequence[int], stream: Any, layout: str = "") -> Any:
     """A matrix, or a batch of them, that a kernel reads, of a `layout` if that is given; a copy where `tensor` is none."""
     shape, strides, _ = facts
-    lies, apart = layout_of(shape, strides)
+    lies, apart = layout_of(shape, strides, layout)
     line = shape[-1] if lies == "row" else shape[-2]
     one = is_one_stride(batch_strides(shape[:-2], strides[:-2], batch))
     if lies and lies == (layout or lies) and apart >= line and one:

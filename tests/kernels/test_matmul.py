@@ -101,6 +101,13 @@ def test_views_that_no_kernel_reads_are_copied() -> None:
     assert close(found, a.astype(np.float64) @ np.broadcast_to(b[:, :1], (64, 24)).astype(np.float64) + bias.astype(np.float64))
 
 
+def test_a_single_row_of_c_lies_as_out_does() -> None:
+    a, b, c, out = drawn(1, (1, 64)), drawn(2, (64, 8)), drawn(3, (1, 8)), np.zeros((8, 9), BF16)
+    with EmulatedDevice("gfx950") as device:
+        gemm.matmul(TorchTensor(a), TorchTensor(b), TorchTensor(out.T[:1]), c=TorchTensor(c), beta=1.0, device=device)
+    assert close(out.T[:1], a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)) and not out[:, 1:].any()
+
+
 @pytest.mark.parametrize("shape", [(0, 5, 3), (4, 5, 0), (4, 0, 3)])
 def test_axes_without_elements(shape: tuple[int, int, int]) -> None:
     m, k, n = shape
