@@ -84,7 +84,7 @@ def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspac
     width = variant.tile[1]
     parts = "" if is_atomic(build) else "split_k * "
     size = ag.Formula(f"{_F32} * batch * {parts}{side(build, 'm')} * ceil({side(build, 'n')} / {width}) * {width}",
-                      lambda p: _F32 * p.get("batch", 1) * held_parts(p) * edges(p)[0] * -(-edges(p)[1] // width) * width)
+                      lambda p: _F32 * p["batch"] * held_parts(p) * edges(p)[0] * -(-edges(p)[1] // width) * width)
     return (ag.Workspace("parts", _PARTS.doc, size, zeroed=is_atomic(build)),) if is_split(build) else ()
 
 
@@ -98,11 +98,11 @@ def _across(p: ag.Values, variant: ag.Variant) -> int:
 
 
 def _split_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
-    return _across(p, variant), -(-edges(p)[0] // variant.tile[0]), p.get("batch", 1) * p["split_k"]
+    return _across(p, variant), -(-edges(p)[0] // variant.tile[0]), p["batch"] * p["split_k"]
 
 
 def _sum_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
-    return -(-edges(p)[0] // _sum_rows(variant.tile[1])), _across(p, variant), p.get("batch", 1)
+    return -(-edges(p)[0] // _sum_rows(variant.tile[1])), _across(p, variant), p["batch"]
 
 
 _TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
@@ -143,7 +143,7 @@ def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[st
     if p.get("invariant"):
         return []  # `settled_parts`
     rows, columns, depth = variant.tile
-    tiles, steps = p.get("batch", 1) * -(-edges(p)[0] // rows) * -(-edges(p)[1] // columns), -(-p["k"] // depth)
+    tiles, steps = p["batch"] * -(-edges(p)[0] // rows) * -(-edges(p)[1] // columns), -(-p["k"] // depth)
     asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)
     each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
     alone: list[dict[str, int]] = [{"preload": True}] if is_dealt(variant) else []

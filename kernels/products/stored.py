@@ -39,7 +39,7 @@ def stored(p: ag.Values, name: str, rows: int, columns: int, dtype: Any, values:
     """The matrices `name` of a launch, rows x columns each. `values(shape)` makes the elements, those between matrices too."""
     stride, by_columns = p[f"ld{name}"], p.get(f"{name}_layout", "row") == "column"
     lines = columns if by_columns else rows
-    batch = p.get("batch", 1)
+    batch = p["batch"]
     if batch == 1:
         array = values((lines, stride)).astype(dtype)
         whole = [array]

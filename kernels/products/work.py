@@ -34,7 +34,7 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < parts[0] else {}
     down, across = edges(p)
     tiles = -(-down // rows) * -(-across // columns)
-    batch = p.get("batch", 1)
+    batch = p["batch"]
     read = sum(p[edge] * (batch if p.get(f"{name}_stride_batch", 1) else 1) for name, edge in (("a", "m"), ("b", "n"))) * p["k"] * bits // 8
     alone = {"batch": 1} if batch > 1 else {}
     return ag.LaunchWork({**p, "k": k, **strides, **alone}, traced, np.tile(np.repeat(parts, tiles), batch), 2.0 * rows * columns * depth,
