@@ -1,10 +1,10 @@
 """Into how many parts K is cut so that an element of D has the same bits whatever M, batch, tile and schedule are: N and K alone say it.
 
 Sums of parts are rounded by themselves, so all launches of one N and K must cut K alike, those of 1 row and those of 8192. Few rows want
-many parts, else few compute units read B. Many rows want none: sums in float32 are written and read once for each part. That second pass
-takes 8 S M N bytes for S parts, beside 2 M N K operations. An MI355X whose memory gives 6 TB/s
+as many parts as give each compute unit a tile, else few of them read B. Many rows want none: sums in float32 are written and read once
+for each part. That second pass takes 8 S M N bytes for S parts, beside 2 M N K operations. An MI355X whose memory gives 6 TB/s
 (docs/facts/microarchitecture.md section 2.5), and whose products of bf16 are predicted to reach 1.6 PFLOPS, spends 1067 S / K of the
-product's own time on it: 26 % with parts of 4096 columns, which are the shortest. A product of up to 1024 columns has at most 4 columns
+product's own time on it: 42 % with parts of 2560 columns, which are the shortest. A product of up to 1024 columns has at most 4 columns
 of tiles of 256, so that 8192 rows fill half the compute units: it is cut for its many rows too, down to parts of 1024 columns, which are
 16 steps.
 """
@@ -12,17 +12,24 @@ of tiles of 256, so that 8192 rows fill half the compute units: it is cut for it
 from __future__ import annotations
 
 import asmgen as ag
+from asmgen.kernels.products.split import MOST_PARTS
 
 _UNITS = 256
 """Compute units of an MI355X; an MI300X has 304. N is cut alike for both."""
 _EDGE = 64  # columns of the tiles of few rows
-_NARROW, _LEAST, _NARROW_LEAST = 1024, 4096, 1024
+_NARROW, _LEAST, _NARROW_LEAST = 1024, 2560, 1024
 
 
 def invariant_parts(n: int, k: int) -> int:
-    """The parts of K of each element of D: as many as give each compute unit a tile of few rows, of at least so many columns."""
-    fill = -(-_UNITS // -(-n // _EDGE))
-    return max(1, min(fill, k // (_NARROW_LEAST if n <= _NARROW else _LEAST)))
+    """The parts of K of each element of D, of at least so many columns: the fewest with which the tiles of few rows leave no more compute
+    units idle in their last round than with any other number."""
+    tiles = -(-n // _EDGE)
+    most = 1 if tiles >= _UNITS else max(1, k // (_NARROW_LEAST if n <= _NARROW else _LEAST))
+
+    def busy(parts: int) -> float:
+        return parts * tiles / (-(-parts * tiles // _UNITS) * _UNITS)
+
+    return max(range(1, min(most, MOST_PARTS) + 1), key=busy)
 
 
 def settled_parts(given: ag.Values) -> ag.Values:

@@ -73,7 +73,7 @@ def test_what_adds_in_another_order_is_refused(build: dict[str, Any], sentence: 
         family("gemm-bf16").contract("gfx950", {"invariant": True, **build}).resolve_build({"invariant": True, **build})
 
 
-@pytest.mark.parametrize(("n", "k", "parts"), [(24576, 1536, 1), (4096, 14336, 3), (576, 7168, 7), (64, 8192, 8), (64, 960, 1)])
+@pytest.mark.parametrize(("n", "k", "parts"), [(24576, 1536, 1), (4096, 14336, 4), (10240, 8192, 3), (576, 7168, 7), (64, 8192, 8)])
 def test_n_and_k_say_how_often_k_is_cut(n: int, k: int, parts: int) -> None:
     """Whatever tune may return has these parts, for 1 row and for 8192."""
     for m in (1, 8192):
