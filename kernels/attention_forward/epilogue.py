@@ -35,6 +35,8 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
             kept_scale(k, kept)
             for register in total.registers:
                 k.v_mul_f32(register, kept, register)
+    if at.draws is not None:  # SGPRs are few
+        k.registers.release("q_buffer", "k_buffer", "v_buffer", *(("rng_state",) if k.p.rng_state else ()))
     held = k.tile("O_moved", out.rows, out.columns, out.fragment) if out.registers.items[0].file == "a" else out
     rows, depth = at.o.rows(at.row0, k.variant.tile[0]), out.fragment.rows
     for first in range(0, out.rows, depth):  # the stores of one part go on while the next one is computed

@@ -45,7 +45,8 @@ CASES: tuple[tuple[str, dict[str, Any], dict[str, Any], str], ...] = (
     ("gfx950", {"dropout": True, "lse": True, "varlen": True, "rng_state": True},
      {"b": 3, "hq": 2, "hkv": 1, "sq": 100, "sk": 200, "max_sq": 60, "max_sk": 150, "p": 0.3, "seed": 0x1234567890ABCDEF,
       "offset": (1 << 32) - 40}, "random:4"),
-    ("gfx942", {"dropout": True, "causal": True, "d": 64}, {"b": 2, "hq": 1, "sq": 70, "p": 0.6, "seed": 77, "offset": 12}, "serial"),
+    ("gfx942", {"dropout": True, "causal": True, "d": 64, "varlen": True, "sink": True, "lse": True, "rng_state": True},  # all SGPRs
+     {"b": 2, "hq": 1, "sq": 110, "max_sq": 70, "p": 0.6, "seed": 77, "offset": 12}, "serial"),
 )
 
 
