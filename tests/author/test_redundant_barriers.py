@@ -24,12 +24,12 @@ Program = Sequence[Sync | Unit]
 @cache
 def entry(letter: str) -> Sync | Unit:
     """`|` a barrier, `(` half of the waves fall behind, `)` they are level, `a` and `b` reads of the halves of cell c, `c` a read of all of
-    it, `A` and `C` writes of its lower half and of all, `?` a read that names nothing, `m` an MFMA, `=` a comparison, `!` its branch's."""
+    it, `A`, `B` and `C` writes of the same, `?` a read that names nothing, `m` an MFMA, `=` a comparison, `!` its branch's."""
     if letter in "|()":
         return Sync({"|": "barrier", "(": "open", ")": "level"}[letter])
     k = Builder("k", "gfx950")
     part = {"a": (0, 64), "b": (64, 128), "c": (0, 128)}.get(letter.lower(), (0, 0))
-    if letter in "AC":
+    if letter in "ABC":
         k.ds_write_b32(v[0], v[1], fills=LdsRange("c", *part))
     elif letter == "?":
         k.ds_read_b32(v[2], v[0])
@@ -50,7 +50,8 @@ def entries(letters: str) -> Program:
 
 @pytest.mark.parametrize(("letters", "redundant"), [
     ("a|a|", {1, 3}), ("a|b|", {3}), ("c|b|", {1, 3}), ("a|c|", {3}), ("aA|a|", {4}), ("a|A|", {3}), ("bA|b|", {2, 4}), ("a|A|A|", {3, 5}),
-    ("a|a", {1}), ("a|?|", {3}), ("a|m|a|", {1, 3, 5}), ("|a|a|", {2, 4}), ("a|a|A|a|a|", {1, 7, 9}), ("a|A|C|", {5}), ("", set())])
+    ("a|a", {1}), ("a|?|", {3}), ("a|m|a|", {1, 3, 5}), ("|a|a|", {2, 4}), ("a|a|A|a|a|", {1, 7, 9}), ("a|A|C|", {3, 5}), ("", set()),
+    ("AB|a|b|", {6}), ("BA|a|b|", {4, 6}), ("A|a|B|b|", {3, 7})])
 def test_a_barrier_stays_where_a_fill_or_a_first_read_follows(letters: str, redundant: set[int]) -> None:
     assert redundant_barriers(entries(letters)) == dict.fromkeys(redundant)
 

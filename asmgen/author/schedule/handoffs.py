@@ -88,7 +88,8 @@ def barriers_missing(early: Iterable[Sync | Unit], following: Entries, count: in
 
 
 def ordering_barriers(entries: Entries, count: int) -> set[int]:
-    """The positions of the last `count` barriers before each first access of LDS bytes.
+    """The positions of the last `count` barriers before each first access of LDS bytes, without those where one barrier is enough and one
+    that stays orders the access too (`_Ordered`).
 
     If all entries since the opening are known, with `count` barriers before it, those barriers order the first access of all.
     """
@@ -96,6 +97,7 @@ def ordering_barriers(entries: Entries, count: int) -> set[int]:
     barriers: list[int] = []
     done: list[MemoryAccess] = []  # accesses that order later ones too
     before: list[MemoryAccess] = []
+    ordered = _Ordered(found)
     known = False
     for position, entry in enumerate(entries):
         if isinstance(entry, Sync):
@@ -109,10 +111,50 @@ def ordering_barriers(entries: Entries, count: int) -> set[int]:
                 found.update(barriers)
             elif not any(_covers(other, access) for other in done):
                 done = [*(other for other in done if not access.conflicts(other)), access]
-                if not known or any(access.conflicts(other) for other in before):
+                if (not known or any(access.conflicts(other) for other in before)) and not (count == 1 and ordered.by_another(access)):
                     found.update(barriers[-count:])
+                    ordered.by(access, barriers[-1:])
                 before.append(access)
+            ordered.note(access, position, entry)
     return found
+
+
+class _Ordered:
+    """What the barriers that stay, `found`, order of straight code.
+
+    A refill of bytes that were read needs any barrier after the read, as the data of reads are there long before. A read of what was filled
+    needs one after a wait for the fill: the last one before the read, or an earlier one for which a wave waits for a later fill of the same
+    kind anyway, so that no wait moves up.
+    """
+
+    def __init__(self, found: Set[int]) -> None:
+        self._found = found
+        self._last: dict[MemoryAccess, tuple[int, bool]] = {}  # position, and whether a DS instruction
+        self._settled: dict[tuple[int, bool], int] = {}  # by barrier and kind, the last fill that is waited for
+
+    def by_another(self, access: MemoryAccess) -> bool:
+        """Whether a barrier that stays orders an access."""
+        prior = self._prior(access)
+        if prior is None or not prior[0].write:
+            begin = -1 if prior is None else prior[1]
+            return access.write and any(barrier > begin for barrier in self._found)
+        _, at, kind = prior
+        return any(barrier > at and self._settled.get((barrier, kind), -1) >= at for barrier in self._found)
+
+    def by(self, access: MemoryAccess, barriers: Sequence[int]) -> None:
+        """The barrier, if any, orders an access from now on."""
+        prior = self._prior(access)
+        if prior is not None and prior[0].write:
+            for barrier in barriers:
+                self._settled[barrier, prior[2]] = max(prior[1], self._settled.get((barrier, prior[2]), -1))
+
+    def note(self, access: MemoryAccess, position: int, unit: Unit) -> None:
+        """The access stands there."""
+        self._last[access] = position, unit.first.name.startswith("ds_")
+
+    def _prior(self, access: MemoryAccess) -> tuple[MemoryAccess, int, bool] | None:
+        conflicts = ((other, *where) for other, where in self._last.items() if access.conflicts(other))
+        return max(conflicts, key=lambda one: one[1], default=None)
 
 
 def _covers(one: MemoryAccess, other: MemoryAccess) -> bool:
