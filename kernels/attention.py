@@ -31,24 +31,28 @@ Sides = tuple[int, int]
 
 
 def forward(q: Any, k: Any, v: Any, dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False,
-            window_size: Sides = (-1, -1), *, sink: Any = None, seed: int = 0, offset: int = 0, rng_state: Any = None,
+            window_size: Sides = (-1, -1), softcap: float = 0.0, alibi_slopes: Any = None, deterministic: bool = False,
+            return_attn_probs: bool = False, *, sink: Any = None, seed: int = 0, offset: int = 0, rng_state: Any = None,
             return_lse: bool = False, out: Any = None, softmax_lse: Any = None, device: Any = None, stream: Any = None) -> Any:
     """softmax(softmax_scale q k^T + mask) v, like `q`; with `return_lse` also the natural logarithms of sums, float32 [b, heads, rows].
 
     Query i sees keys up to i + sk - sq with `causal`, and from i + sk - sq - left to i + sk - sq + right with `window_size` (left, right),
     where -1 is no limit. A query that sees nothing gets 0, and the logarithm -infinity. `sink` is one more score of each query, float32
     [heads], whose key has no value. With `dropout_p`, elements are dropped as flash-attn on ROCm does by `seed` and `offset`, which are
-    numbers, or two uint64 in memory of the device, `rng_state`; give `backward` the same.
+    numbers, or two uint64 in memory of the device, `rng_state`; give `backward` the same. Results are the same bits each time, be
+    they asked to be `deterministic` or not; `softcap`, `alibi_slopes` and `return_attn_probs` are refused.
 
     `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. The kernel runs on `stream`, by default
     PyTorch's current one, and may still run when the function returns. Raises TensorError or ContractError before any launch.
     """
+    _refuse("attention.forward", softcap, alibi_slopes, return_attn_probs)
     given = _Given(dropout_p, softmax_scale, causal, window_size, sink, seed, offset, rng_state)
     return _forward("attention.forward", given, {"q": q, "k": k, "v": v}, {}, {}, return_lse, out, softmax_lse, device, stream)
 
 
 def forward_varlen(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int, max_seqlen_k: int,
-                   dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False, window_size: Sides = (-1, -1), *,
+                   dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False, window_size: Sides = (-1, -1),
+                   softcap: float = 0.0, alibi_slopes: Any = None, deterministic: bool = False, return_attn_probs: bool = False, *,
                    seqused_q: Any = None, seqused_k: Any = None, sink: Any = None, seed: int = 0, offset: int = 0, rng_state: Any = None,
                    return_lse: bool = False, out: Any = None, softmax_lse: Any = None, device: Any = None, stream: Any = None) -> Any:
     """`forward` of sequences of their own lengths, whose rows stand one after the other: `q` is (rows, heads, d).
@@ -56,6 +60,7 @@ def forward_varlen(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any,
     Sequence i has the rows from cu_seqlens[i] to below cu_seqlens[i + 1] (int32, one more than sequences); of these the first seqused[i]
     count, where both `seqused_q` and `seqused_k` are given. Logarithms are float32 [heads, rows].
     """
+    _refuse("attention.forward_varlen", softcap, alibi_slopes, return_attn_probs)
     given = _Given(dropout_p, softmax_scale, causal, window_size, sink, seed, offset, rng_state)
     lengths = _lengths("attention.forward_varlen", cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k)
     return _forward("attention.forward_varlen", given, {"q": q, "k": k, "v": v}, lengths, {"max_sq": max_seqlen_q, "max_sk": max_seqlen_k},
@@ -63,14 +68,16 @@ def forward_varlen(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any,
 
 
 def backward(dout: Any, q: Any, k: Any, v: Any, out: Any, softmax_lse: Any, dropout_p: float = 0.0, softmax_scale: float | None = None,
-             causal: bool = False, window_size: Sides = (-1, -1), deterministic: bool = False, *, sink: Any = None, seed: int = 0,
-             offset: int = 0, rng_state: Any = None, dq: Any = None, dk: Any = None, dv: Any = None, device: Any = None,
-             stream: Any = None) -> Any:
+             causal: bool = False, window_size: Sides = (-1, -1), deterministic: bool = False, *, softcap: float = 0.0,
+             alibi_slopes: Any = None, sink: Any = None, seed: int = 0, offset: int = 0, rng_state: Any = None, dq: Any = None,
+             dk: Any = None, dv: Any = None, device: Any = None, stream: Any = None) -> Any:
     """(dq, dk, dv) of `forward`, like q, k and v; with a `sink` also its gradient, float32 [heads].
 
     `out` and `softmax_lse` are those of `forward`, and so are the other arguments. Gradients of keys are summed over the heads of queries
-    that share them. `deterministic` gives the same bits each time; else memory adds up dq in any order.
+    that share them. `deterministic` gives the same bits each time; else memory adds up dq in any order. `softcap` and `alibi_slopes` are
+    refused.
     """
+    _refuse("attention.backward", softcap, alibi_slopes)
     given = _Given(dropout_p, softmax_scale, causal, window_size, sink, seed, offset, rng_state)
     read = {"q": q, "k": k, "v": v, "o": out, "do": dout, "lse": softmax_lse}
     return _backward("attention.backward", given, read, {}, {}, deterministic, {"dq": dq, "dk": dk, "dv": dv}, device, stream)
@@ -78,15 +85,28 @@ def backward(dout: Any, q: Any, k: Any, v: Any, out: Any, softmax_lse: Any, drop
 
 def backward_varlen(dout: Any, q: Any, k: Any, v: Any, out: Any, softmax_lse: Any, cu_seqlens_q: Any, cu_seqlens_k: Any,
                     max_seqlen_q: int, max_seqlen_k: int, dropout_p: float = 0.0, softmax_scale: float | None = None,
-                    causal: bool = False, window_size: Sides = (-1, -1), deterministic: bool = False, *, seqused_q: Any = None,
-                    seqused_k: Any = None, sink: Any = None, seed: int = 0, offset: int = 0, rng_state: Any = None, dq: Any = None,
-                    dk: Any = None, dv: Any = None, device: Any = None, stream: Any = None) -> Any:
+                    causal: bool = False, window_size: Sides = (-1, -1), deterministic: bool = False, *, softcap: float = 0.0,
+                    alibi_slopes: Any = None, seqused_q: Any = None, seqused_k: Any = None, sink: Any = None, seed: int = 0,
+                    offset: int = 0, rng_state: Any = None, dq: Any = None, dk: Any = None, dv: Any = None, device: Any = None,
+                    stream: Any = None) -> Any:
     """`backward` of `forward_varlen`. Rows of padding are not written: those of gradients that it makes are undefined."""
+    _refuse("attention.backward_varlen", softcap, alibi_slopes)
     given = _Given(dropout_p, softmax_scale, causal, window_size, sink, seed, offset, rng_state)
     lengths = _lengths("attention.backward_varlen", cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k)
     read = {"q": q, "k": k, "v": v, "o": out, "do": dout, "lse": softmax_lse}
     return _backward("attention.backward_varlen", given, read, lengths, {"max_sq": max_seqlen_q, "max_sk": max_seqlen_k}, deterministic,
                      {"dq": dq, "dk": dk, "dv": dv}, device, stream)
+
+
+def _refuse(of: str, softcap: float, alibi_slopes: Any, return_attn_probs: bool = False) -> None:
+    """What flash-attn's functions take and no kernel here has."""
+    if softcap:
+        raise TensorError(f"{of}: softcap is {softcap}, but no kernel here caps scores; softcap=0.0 would do")
+    if alibi_slopes is not None:
+        raise TensorError(f"{of}: alibi_slopes were given, but no kernel here adds to scores; alibi_slopes=None would do")
+    if return_attn_probs:
+        raise TensorError(f"{of}: return_attn_probs was asked for, but probabilities are never in memory; return_lse=True returns the "
+                          "logarithms of their sums")
 
 
 @dataclass(frozen=True)

@@ -103,10 +103,14 @@ def test_dropout_is_that_of_numbers_and_of_memory() -> None:
     ({"q": (5, 1, 64)}, r"q of attention.forward must be \(batch, rows, heads, d\)"),
     ({"q": (1, 5, 1, 96), "k": (1, 5, 1, 96), "v": (1, 5, 1, 96)}, "no variant dropout=False d=96"),
     ({"q": (1, 5, 3, 64), "k": (1, 5, 2, 64), "v": (1, 5, 2, 64)}, "hq must be a multiple of hkv"),
-    ({"sink": (4,)}, r"sink of attention.forward must be float32 \[1\] without gaps")])
+    ({"sink": (4,)}, r"sink of attention.forward must be float32 \[1\] without gaps"),
+    ({"softcap": 30.0}, "softcap is 30.0, but no kernel here caps scores"),
+    ({"alibi_slopes": (1,)}, "alibi_slopes were given, but no kernel"),
+    ({"return_attn_probs": True}, "return_attn_probs was asked for, but probabilities are never in memory")])
 def test_what_does_not_fit_is_refused_by_name(change: dict[str, Any], sentence: str) -> None:
     shapes = {"q": (1, 5, 1, 64), "k": (1, 5, 1, 64), "v": (1, 5, 1, 64), **change}
-    given = {name: np.zeros(shape, np.float32 if name == "sink" else BF16) for name, shape in shapes.items()}
+    given = {name: np.zeros(shape, np.float32 if name == "sink" else BF16) if isinstance(shape, tuple) else shape
+             for name, shape in shapes.items()}
     with pytest.raises(TensorError, match=sentence):
         attention.forward(**given, device=DEVICE)
 
