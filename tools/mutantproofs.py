@@ -13,8 +13,10 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
 
 import click
 
@@ -26,20 +28,21 @@ from asmgen.checks.mutants.valuemutants import K_ORDER
 from asmgen.checks.mutants.valuemutants import drawn as value_mutants
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family as find_family
-from asmgen.program.program import Program
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.entry import status_of
-from asmgen.tools.hashrun import run_hashes
+from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.mutantruns import Runs
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, worst
-from asmgen.tools.proofclasses import given_launches
+from asmgen.tools.proofclasses import given_launches, more_launches
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.runclaims import index_claim
 from asmgen.tools.textclaims import errata_claim, race_claim
 
 TEXT, EQUIVALENT = "text", "equivalent"
 """The claims races and errata together; the status of a mutant that changes nothing."""
+_SAME = 3
+"""Launches with the program's own expressions after which a mutant of another order is called proven."""
 KERNELS = ("gemm-bf16", "gemm-fp8", "norm", "softmax", "quantize", "02-row-sum", "03-transpose")
 
 
@@ -66,18 +69,46 @@ def text_claim(built: Built, mutant: Mutant) -> Claim:
     return worst([race_claim(mutant.program, facts), errata_claim(mutant.program, facts)])
 
 
-def same_expressions(family: Family, built: Built, program: Program) -> Claim:
-    """Whether a program makes each element by the expression of the built kernel, in one launch."""
-    contract, build = built.kernel.contract, built.kernel.parameters
-    values = contract.resolve_run({**build, **given_launches(contract, build)[-1]})
-    same = run_hashes(family, built, values).equal(run_hashes(family, built, values, program=program))
-    return Claim(ORDER, PROVEN if same else REFUTED, "one launch")
+class OrderJudge:
+    """Whether mutants make each element by the expression of the built kernel; remembers what the unchanged program makes."""
+
+    def __init__(self, family: Family, built: Built) -> None:
+        self._family, self._built = family, built
+        contract, build = built.kernel.contract, built.kernel.parameters
+        self._ahead = chain(reversed(given_launches(contract, build)), more_launches(contract, build))
+        self._known: list[tuple[Mapping[str, Any], HashReport]] = []
+        self._positions = {id(instruction): position for position, instruction in enumerate(built.kernel.program.instructions)}
+
+    def claim(self, mutant: Mutant) -> Claim:
+        """Refuted by the first launch that executes the mutant and has other expressions; proven where a few have the same."""
+        position = self._positions[id(mutant.original)]
+        same = 0
+        for values, report in self._through(position):
+            other = run_hashes(self._family, self._built, values, program=mutant.program)
+            if not report.equal(other):
+                return Claim(ORDER, REFUTED, "one launch")
+            same += 1
+            if same == _SAME:
+                return Claim(ORDER, PROVEN, f"{same} launches that execute it")
+        return Claim(ORDER, UNKNOWN, f"{same} launches that execute it", (), "no more launches execute it")
+
+    def _through(self, position: int) -> Iterator[tuple[Mapping[str, Any], HashReport]]:
+        """The launches whose unchanged program executes an instruction; new ones are run at need."""
+        for known in [*self._known]:
+            if known[1].launch.counts[position]:
+                yield known
+        contract, build = self._built.kernel.contract, self._built.kernel.parameters
+        for launch in self._ahead:
+            values = contract.resolve_run({**build, **launch})
+            self._known.append((values, run_hashes(self._family, self._built, values)))
+            if self._known[-1][1].launch.counts[position]:
+                yield self._known[-1]
 
 
-def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: IndexJudge, seconds: float) -> Claim:
+def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: IndexJudge, order: OrderJudge, seconds: float) -> Claim:
     """The claim that a mutant may break; "equivalent" for one that is proven and changes nothing."""
     if claimed == ORDER:
-        return same_expressions(family, built, mutant.program)
+        return order.claim(mutant)
     claim = index_claim(family, built, seconds, mutant.program) if claimed == INDEX else text_claim(built, mutant)
     if claim.status == PROVEN and claimed == TEXT:  # a swizzle that is undone, a wait that another one covers: the run decides
         claim = index_claim(family, built, seconds, mutant.program)
@@ -109,9 +140,9 @@ def commands(kernels: tuple[str, ...], arch: str, count: int, seed: int, seconds
     for name in kernels or KERNELS:
         family = find_family(name)
         built = build_kernel(family, arch, next(default_builds(family, arch)), verify=False)
-        judge = IndexJudge(Runs(family, built, built.kernel), launches=6)
+        judge, order = IndexJudge(Runs(family, built, built.kernel), launches=6), OrderJudge(family, built)
         for mutant, claimed in drawn(built, count, seed):
-            claim = judged(family, built, mutant, claimed, judge, seconds)
+            claim = judged(family, built, mutant, claimed, judge, order, seconds)
             table.counts[f"{claimed} {mutant.kind}", claim.status] += 1
             if claim.status == PROVEN:
                 table.wrong.append(f"{name}: [{mutant.kind}] {mutant}")
