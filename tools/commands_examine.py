@@ -165,17 +165,22 @@ def lint(file: Path, arch: str | None, strict: bool, as_json: bool) -> int:
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="OUT", help="Write a page of Markdown.")
 @click.option("--limit", type=click.FloatRange(0), default=600.0, show_default=True, metavar="SECONDS",
               help="For each code object; 0: none.")
+@click.option("--specs", type=click.Path(path_type=Path), metavar="DIR", help="Write a launch specification of each kernel there.")
 @click.option("--notes", is_flag=True, help="List notes too.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for new warnings too.")
 @json_option
 def audit(paths: tuple[Path, ...], jobs: int, baseline: Path | None, write_baseline: Path | None, sarif: Path | None,
-          markdown: Path | None, limit: float, notes: bool, strict: bool, as_json: bool) -> int:
+          markdown: Path | None, limit: float, specs: Path | None, notes: bool, strict: bool, as_json: bool) -> int:
     """Lint, static races and errata of every code object in files, folders, libraries and wheels, grouped by cause."""
     from asmgen.tools.audit_command import AuditOutputs, audit_paths
     from asmgen.tools.auditreport import audit_json, audit_text
 
     found = audit_paths(paths, jobs, limit, baseline, AuditOutputs(write_baseline, sarif, markdown), notes)
     document(audit_json(found, notes)) if as_json else click.echo(audit_text(found, notes), nl=False)
+    if specs is not None:
+        from asmgen.tools.auditspecs import write_specs
+
+        click.echo(write_specs(list(paths), specs).text(specs), nl=False, err=True)
     return found.status(strict)
 
 

@@ -200,3 +200,76 @@ def test_what_is_no_plain_file(tmp_path: Path, folder: Path, capsys: pytest.Capt
     monkeypatch.setattr(Path, "open", failing)
     (found,) = FoundObjects([folder / "deep" / "faulty.co"])
     assert found.failure == "cannot be read: Permission denied"
+
+
+RACY = """\
+.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+.text
+.p2align 8
+.globl racy
+.type racy,@function
+racy:
+s_load_dword s4, s[0:1], 0x8
+v_lshlrev_b32 v1, 2, v0
+s_waitcnt lgkmcnt(0)
+v_xor_b32 v2, s4, v1
+v_add_u32 v2, v2, v2
+v_and_b32 v2, 0x1fc, v2
+ds_write_b32 v1, v0
+ds_read_b32 v3, v2
+s_waitcnt lgkmcnt(0)
+s_endpgm
+.size racy, .-racy
+.rodata
+.p2align 6
+.amdhsa_kernel racy
+.amdhsa_next_free_vgpr 8
+.amdhsa_next_free_sgpr 8
+.amdhsa_accum_offset 8
+.amdhsa_group_segment_fixed_size 512
+.amdhsa_user_sgpr_kernarg_segment_ptr 1
+.amdhsa_kernarg_size 24
+.end_amdhsa_kernel
+.amdgpu_metadata
+---
+amdhsa.kernels:
+  - .name: racy
+    .symbol: racy.kd
+    .kernarg_segment_size: 24
+    .kernarg_segment_align: 8
+    .group_segment_fixed_size: 512
+    .private_segment_fixed_size: 0
+    .wavefront_size: 64
+    .sgpr_count: 8
+    .vgpr_count: 8
+    .max_flat_workgroup_size: 1024
+    .args:
+      - {.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}
+      - {.offset: 8, .size: 4, .value_kind: by_value}
+      - {.offset: 12, .size: 12, .value_kind: by_value}
+amdhsa.version: [1, 2]
+...
+.end_amdgpu_metadata
+"""
+
+
+def test_specifications_from_metadata_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The race is at an address that a scalar argument makes, which lint cannot know: a run shows it. Two warps are Triton's."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "racy.hsaco").write_bytes(assemble(RACY, "gfx942"))
+    (cache / "racy.json").write_text(json.dumps({"num_warps": 2, "shared": 1536}))
+    (cache / "cut.co").write_bytes((cache / "racy.hsaco").read_bytes()[:300])
+    status, _, told = call(capsys, "audit", str(cache / "racy.hsaco"), "--specs", str(tmp_path / "specs"))
+    assert status == 0 and "1 launch specifications" in told and "guesses" in told
+    (spec,) = (tmp_path / "specs").glob("*.json")
+    written = json.loads(spec.read_text())
+    assert written == {"code_object": written["code_object"], "kernel": "racy", "grid": [2, 1, 1], "block": [128, 1, 1],
+                       "dynamic_lds": 1024, "args": [{"offset": 0, "zeros": 1 << 20}, {"offset": 8, "scalar": "i32", "value": 64},
+                                                     {"offset": 12, "bytes": "00" * 12}]}
+    status, out, _ = call(capsys, "launch", str(spec), "--device", "emulator")
+    assert status == 1 and "ds_read_b32 v3, v2" in out
+    (cache / "racy.json").write_text(json.dumps({"num_warps": 1}))
+    assert call(capsys, "audit", str(cache), "--specs", str(tmp_path / "one"))[0] == 1  # the object that is cut off
+    (spec,) = (tmp_path / "one").glob("*.json")
+    assert json.loads(spec.read_text())["block"] == [64, 1, 1] and call(capsys, "launch", str(spec), "--device", "emulator")[0] == 0
