@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from asmgen.author.family.nearest import HOW
 from asmgen.kernels.figuretables import packaged, path_of
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tuned import Estimated, estimated, of_library, timed_key
-from asmgen.tuning.candidates import HOW
 
 _STALE = "made by another model: python -m asmgen.tools.tunetables makes them anew"
 

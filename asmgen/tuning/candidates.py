@@ -9,9 +9,7 @@ from typing import Any
 from asmgen.author.contract.contract import ContractError, Values
 from asmgen.author.contract.variant import Variant
 from asmgen.author.family.family import Family
-
-HOW = ("tile", "schedule", "waves")
-"""Build parameters that say how a variant computes. Others that a variant fixes say what it computes."""
+from asmgen.author.family.nearest import HOW
 
 
 @dataclass(frozen=True)

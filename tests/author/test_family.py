@@ -80,7 +80,7 @@ def test_the_first_declared_variant_is_the_default_and_values_choose_others() ->
 
 
 def test_an_unknown_combination_is_refused_with_those_that_exist() -> None:
-    known = "there are: tile=128 schedule=plain; tile=256 schedule=plain; tile=256 schedule=padded nops=2"
+    known = "there are, the nearest first: tile=128 schedule=plain; tile=256 schedule=padded nops=2; tile=256 schedule=plain"
     assert sentence(family().select, "gfx950", {"tile": "128", "schedule": "padded"}) == (
         f"scale-up has no variant tile=128 schedule=padded for gfx950; {known}")
     assert "tile=100 for gfx950" in sentence(family().build, "gfx950", {"tile": "100"})

@@ -127,11 +127,22 @@ def test_twelve_consumers_on_an_odd_shape(steps: int, order: str) -> None:
 
 
 def test_roles_have_tiles_of_their_own() -> None:
-    with pytest.raises(ContractError, match="has no variant tile=256x256x64 schedule=producer-consumer for gfx950; there are: .*"
-                                            "tile=192x256x64 schedule=producer-consumer"):
+    with pytest.raises(ContractError, match="no variant tile=256x256x64 schedule=producer-consumer for gfx950; there are, the nearest "
+                                            "first: .*tile=192x256x64 schedule=producer-consumer"):
         build_kernel(LIBRARY, "gfx950", LARGE | ROLES)
     with pytest.raises(ContractError, match="schedule=producer-consumer for gfx942"):
         build_kernel(LIBRARY, "gfx942", ROLES)
+
+
+@pytest.mark.parametrize(("name", "given", "nearest"), [
+    ("gemm-bf16", {"a_layout": "column", "tile": "192x256x64"}, "tile=256x256x64 schedule=ping-pong"),
+    ("gemm-bf16", {"b_layout": "column", "schedule": "producer-consumer", "tile": "128x256x64"}, "tile=128x256x64 schedule=ping-pong"),
+    ("gemm-fp8", {"scales": "block", "b_layout": "column"}, "tile=.* scales=block"),
+])
+def test_the_nearest_variant_is_named_first(name: str, given: dict[str, str], nearest: str) -> None:
+    """What a variant computes counts before its tile, and that before its schedule."""
+    with pytest.raises(ContractError, match=f"there are, the nearest first: {nearest}"):
+        family(name).contract("gfx950", given)
 
 
 @pytest.mark.parametrize("tile", ["128x256x64", "192x256x64"])

@@ -34,6 +34,7 @@ from asmgen.author.contract.contract import (
 from asmgen.author.contract.problem import LaunchWork, Problem
 from asmgen.author.contract.variant import Variant
 from asmgen.author.family.companion import Companion, GridRule, with_own_labels
+from asmgen.author.family.nearest import nearest_first
 from asmgen.author.family.writing import write_kernel
 from asmgen.isa.arch import ARCHITECTURES, LANES
 from asmgen.isa.records import dataclass
@@ -173,17 +174,27 @@ class Family:
     def select(self, arch: str = "", values: Values | None = None) -> Variant:
         """The variant that serves a request; what the request does not give, the variant decides.
 
-        Raises ContractError, with the variants that exist, where there is none.
+        Raises ContractError, with the variants that exist, the nearest first, where there is none.
         """
         arch = self.check_arch(arch)
         given = dict(values or {})
         fixed = {variant: self.fixed(variant) for variant in self.variants(arch)}
         serving = [variant for variant, own in fixed.items() if all(given.get(name, value) == value for name, value in own.items())]
+        lacking = {variant: self._lacking(variant, given) for variant in fixed}
+        taking = [variant for variant in serving if not lacking[variant]]
+        if not taking and any(own.get(name) == given[name] for own in fixed.values() for one in serving for name in lacking[one]):
+            serving = []  # another variant has what these do not take
         if not serving:
             wanted = " ".join(f"{name}={value}" for name, value in given.items() if any(name in own for own in fixed.values()))
-            known = "; ".join(map(str, fixed))
-            raise ContractError(f"{self.name} has no variant {wanted} for {arch}; there are: {known}")
-        return self.selection(serving, given)
+            known = "; ".join(map(str, nearest_first(fixed, lacking, given)))
+            raise ContractError(f"{self.name} has no variant {wanted} for {arch}; there are, the nearest first: {known}")
+        return self.selection(taking or serving, given)
+
+    def _lacking(self, variant: Variant, given: Values) -> list[str]:
+        """The build parameters for which a variant, which does not fix them, has other choices than what is asked."""
+        fixed = self.fixed(variant)
+        return [one.name for one in self._own(variant) if one.kind == "build" and one.choices and one.name not in fixed
+                and given.get(one.name, one.default) not in one.choices]
 
     def parse(self, arch: str, texts: Iterable[str]) -> dict[str, Value]:
         """The values of "NAME=VALUE" texts by their types; limits depend on the variant and are checked when the values are resolved."""
