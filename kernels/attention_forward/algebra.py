@@ -10,26 +10,27 @@ import numpy as np
 import asmgen as ag
 from asmgen.kernels.attention_forward.problem import visible
 from asmgen.kernels.attention_forward.tensors import TENSORS
+from asmgen.kernels.sequences.kept import kept_of_heads
 from asmgen.kernels.sequences.lengths import Sequences
 
 
 def attention(p: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """O = (2^S V) / sum 2^S with S = scale log2(e) Q K^T of the visible keys; LSE = ln(2) log2(sum 2^S). A sink is one more term of
-    sums."""
+    sums. Dropout puts 0 or 1 / (1 - p) on 2^S before V."""
     views = {}
     for name in TENSORS:
         if name != "o":
             sizes = (1 if p["varlen"] else p["b"], *((p["hq"], p["sq"]) if name == "q" else (p["hkv"], p["sk"])), p["d"])
             strides = (*(p[f"{name}_stride_{letter}"] for letter in "bhs"), 1)
             views[name] = inputs[name][_indices(sizes, strides)]
-    parts = [_of_batches(one, inputs, views["q"][:, :, queries], views["k"][:, :, keys], views["v"][:, :, keys])
-             for one, queries, keys in Sequences.of(p, inputs.arguments).each(p)]
+    parts = [_of_batches(one, number, inputs, views["q"][:, :, queries], views["k"][:, :, keys], views["v"][:, :, keys])
+             for number, (one, queries, keys) in enumerate(Sequences.of(p, inputs.arguments).each(p))]
     o, lse = (some[0].joined(some, 2) for some in zip(*parts, strict=True))
     return {"o": o, "lse": lse} if p["lse"] else {"o": o}
 
 
-def _of_batches(p: ag.Values, inputs: Any, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
-    """O and LSE of batches of one length."""
+def _of_batches(p: ag.Values, number: int, inputs: Any, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
+    """O and LSE of batches of one length, the first of which is `number`."""
     q = q.reshape(p["b"], p["hkv"], p["hq"] // p["hkv"], p["sq"], p["d"])
     k, v = (one.reshape(p["b"], p["hkv"], 1, p["sk"], p["d"]) for one in (k, v))
     seen = visible(p)
@@ -39,6 +40,9 @@ def _of_batches(p: ag.Values, inputs: Any, q: Any, k: Any, v: Any) -> tuple[Any,
     total = shares.sum(-1)
     if p["sink"]:
         total = total + (inputs["sink"] * inputs.log2_e).exp2().reshape(1, p["hkv"], -1, 1)
+    if p["dropout"]:
+        factor = (inputs.number(1.0) - inputs.number(p["p"])).reciprocal()
+        shares = (factor * shares).where(kept_of_heads(p, number), nothing)
     o = (shares @ v) * total.reshape(*total.shape, 1).reciprocal()
     if not p["sink"]:  # whose sum without keys is 0
         o = o.where(np.asarray(seen.any(axis=1))[:, None], nothing)

@@ -26,9 +26,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fp8 by blocks": ("gemm-fp8", "gfx950", {"scales": "block", "tile": "256x128x128", "m": 64, "n": 136, "k": 256}),
     "fp8 of gfx942": ("gemm-fp8", "gfx942", {"m": 64, "n": 64, "k": 128, "beta": 2.0}),
     "attention": ("attention-forward", "gfx950", {"d": 64, "b": 1, "hq": 2, "hkv": 1, "sq": 40, "sk": 150, "causal": True, "lse": True}),
+    "attention with dropout": ("attention-forward", "gfx942", {"d": 64, "b": 1, "hq": 1, "sq": 40, "sk": 70, "dropout": True, "p": 0.25}),
     "folded attention": ("attention-forward", "gfx942", {"d": 64, "b": 1, "hq": 1, "sq": 40, "sk": 90, "scale": "folded", "lse": True,
                                                       "rounding": "truncated"}),
-    "attention backward": ("attention-backward", "gfx950", {"d": 64, "b": 1, "hq": 2, "hkv": 1, "sq": 40, "sk": 70, "causal": True}),
+    "attention backward": ("attention-backward", "gfx950", {
+        "d": 64, "b": 2, "hq": 2, "hkv": 1, "sq": 50, "max_sq": 40, "sk": 70, "max_sk": 60, "causal": True, "varlen": True, "sink": True,
+        "dropout": True, "p": 0.25}),
     "mxfp6 with mxfp4": ("gemm-mx", "gfx950", {"tile": "32x128x256", "a_dtype": "fp6", "b_dtype": "fp4", "m": 30, "n": 40, "k": 256}),
     "layer norm": ("norm", "gfx942", {"residual": True, "dropout": True, "bias": True, "save": "stats", "columns": 100, "rows": 3}),
     "rms norm to 8 bits": ("norm", "gfx950", {"kind": "rms", "residual": True, "out": "fp8", "columns": 100, "rows": 3}),
