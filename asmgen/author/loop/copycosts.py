@@ -22,11 +22,12 @@ _STORED = 2
 
 
 class _Size(NamedTuple):
-    """Of some units: bytes, and for the waves of a SIMD the slots of their matrix units and of issue."""
+    """Of some units: bytes, and for the waves of a SIMD the slots of their matrix units, of issue, and of the cache's port."""
 
     bytes_: int
     matrix: int
     issue: int
+    port: int
 
     @property
     def busy(self) -> int:
@@ -48,14 +49,14 @@ def overlap_pays(copies: Copies) -> bool:
 
 def drain_pays(copies: Copies, sources: ClosingSources) -> bool:
     """Whether straight code for the last steps, instead of rounds of the loop, saves more than its text costs. It saves the slots of units
-    beyond the end, of the code that closes the sources, and of two branches, as far as products do not hide them."""
+    beyond the end, the port's among them, of the code that closes the sources, and of two branches, as far as products do not hide them."""
     machine = _machine(copies)
     table, far = machine.timing, sources.farthest
     drain = [_size(copies.ordered(span), machine) for span in copies.span(0, far, 0, stop=far)]
     looped = [_size(copies.ordered(span), machine) for span in copies.span(0, far, 0)]
     more = machine.waves * (sources.instructions + 2 * ticks(table["branch_taken"], table.clocks("slot")))
     busy = sum(one.busy for one in drain)
-    saved = max(sum(one.matrix for one in looped), sum(one.issue for one in looped) + more) - busy
+    saved = max(sum(one.matrix for one in looped), sum(one.issue for one in looped) + more, sum(one.port for one in looped)) - busy
     return pays(sum(one.bytes_ for one in drain), busy * table["slot"], saved * table["slot"], table)
 
 
@@ -64,10 +65,11 @@ def _machine(copies: Copies) -> StepMachine:
 
 
 def _size(units: Iterable[Unit], machine: StepMachine) -> _Size:
-    size = matrix = issue = 0
+    size = matrix = issue = port = 0
     for unit in units:
         cost = cost_of(unit, machine)
         size += sum(code_bytes(one.name, one.form, one.operands) for one in unit.instructions)
         issue += cost.issue
         matrix += cost.busy if is_matrix(unit) else 0
-    return _Size(size, machine.waves * matrix, machine.waves * issue)
+        port += cost.port
+    return _Size(size, machine.waves * matrix, machine.waves * issue, port)
