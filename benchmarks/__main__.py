@@ -11,6 +11,7 @@ from typing import Any
 
 QUICK: dict[str, tuple[Any, ...]] = {
     "attention_forms": (1024,),
+    "article_products": (0,),
     "build": (1,),
     "definedness": (1, 1, 128, 2),
     "emulator": (1, 1, 128, 2),
