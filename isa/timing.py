@@ -106,8 +106,7 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("barrier_release", 8, "clk", "[A]", "micro 2.7: from the last arrival to the first issue", 4, 40),
     _all("nop_beside", 4, "times", "[M]",
          "measured 4: with two waves a SIMD s_nop loses about so often its length. Taken as its wave's own time: evidence 1 has 208 clk of "
-         "its stalls a body, and 16 idle clk at the heads of 4 memory stages would have 192. That waves of lower priority wait too would "
-         "make nops cost 3 % of our attention's loop, where evidence has 4.5 with s_setprio and a gain without: no reading has both", 1, 4),
+         "its stalls a body, and 16 idle clk at the heads of 4 memory stages would have 192. docs/CYCLE_MODEL.md has other readings", 1, 4),
     _all("sleep_unit", 64, "clk", "[V]", "CDNA3 ISA, S_SLEEP"),
     # Matrix core.
     _all("mfma_operand_read", 8, "clk", "[m]", "measured 1: nothing else issues on the SIMD"),

@@ -3,7 +3,7 @@
 Waves issue in order. Every 4 clk each of the four SIMDs looks at its waves, higher s_setprio first, then the older one, and issues at
 most one instruction a wave and one a category; internal instructions have none. A matrix instruction has the slot for itself and
 nothing issues on its SIMD while operands are read: other waves wait for that time to pass.
-Wave w of a workgroup runs on SIMD w % 4. What the model leaves out is in `LEFT_OUT`.
+Wave w of a workgroup runs on SIMD w % 4. What the model leaves out is in `LEFT_OUT` and docs/CYCLE_MODEL.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from asmgen.program.program import Program
 SIMDS = 4
 CAUSES = ("wait vm", "wait lgkm", "barrier", "matrix core", "dependency", "lds bus", "memory port", "return", "fetch", "arbitration")
 """Why a wave could not issue. "return" is a full vector memory queue, "matrix core" a busy core or its operand read."""
-LEFT_OUT = ("register-file ports of three-source VALU", "bank conflicts between waves", "the lanes' EXEC in VALU time")
+LEFT_OUT = ("register-file ports of three-source VALU", "bank conflicts between waves", "the lanes' EXEC in VALU time",
+            "hits of a compute unit's vector cache")
 
 _VALU = (CostKind.MATRIX, CostKind.VALU)
 _BESIDE = ("memory", "scalar")
