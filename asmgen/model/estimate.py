@@ -1,12 +1,13 @@
 """From the clk of one compute unit to the time of a whole kernel on a named GPU.
 
-Workgroups run in rounds over the compute units, every round as long as the one that was timed; where several are on a unit, the ends of
-one go on beside the others' loops. If more fit on a unit than were timed together, they are taken to fill each other's gaps as far as the
-unit's bounds allow. Workgroups of unequal length (`unequal`) go to the units one by one. The clock of a round falls with the share of the
-GPU's matrix cores that work, on a line between the table's two points, for loops with transcendental instructions by that of the loop; what
-leaves the cores idle runs at the boost clock. L2 with its fabric, last-level cache and HBM each need their time for the bytes that a round
-loads: its loop is no shorter. HBM needs its time for what is stored too. Workgroup n goes to XCD n mod 8, wave after wave, and a unit's
-next one begins some time after one has ended. Times are the device's, from its begin of a launch on; the host sees some more.
+Workgroups run in rounds over the compute units, every round as long as the one that was timed; where several are on a unit, the ends of one
+go on beside the others' loops. If more fit on a unit than were timed together, they fill each other's gaps as far as a run of some of them
+beside each other says and the unit's bounds allow. Workgroups of unequal length (`unequal`) go to the units one by one. The clock of a
+round falls with the share of the GPU's matrix cores that work, on a line between the table's two points, for loops with transcendental
+instructions by that of the loop; what leaves the cores idle runs at the boost clock. L2 with its fabric, last-level cache and HBM each need
+their time for the bytes that a round loads: its loop is no shorter. HBM needs its time for what is stored too. Workgroup n goes to XCD n
+mod 8, wave after wave, and a unit's next one begins some time after one has ended. Times are the device's, from its begin of a launch on;
+the host sees some more.
 """
 
 from __future__ import annotations
@@ -87,9 +88,11 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     ends = found.prologue + found.epilogue if found.main_loop is not None else 0.0
     run = _run(found, steps)
     run += timing["traced_loops"] * (run - ends) if found.mixed else 0.0
+    alone = run
     loop, trips = found.main_loop, float(steps.trips(found)[0]) if steps is not None and alike else 0.0
     bounds = _together(load, loop, trips, copies).bounds(timing, found.far) if copies > 1 and load is not None else None
     bound = bounds.least if bounds is not None else 0.0
+    run *= found.beside if copies > 1 else 1.0
     first = max(run, bound)  # clk of a round, and of one after the first
     between = timing["workgroup_gap"]
     further = max(first - ends * (1 - 1 / together) + between / together, bound)
@@ -98,7 +101,7 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     more = trips * loop.matrix_busy * loop.cycles if loop is not None else 0.0
     work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
     far = _far_seconds(timing, moved, found.level) if moved is not None else {}
-    in_loop = loop.matrix_busy * copies * run / first if found.mixed and loop is not None else None
+    in_loop = loop.matrix_busy * copies * alone / first if found.mixed and loop is not None else None
     clocked = _Clocked(timing, ends, max(far.values(), default=0.0) * 1e6, found.products, in_loop,
                        timing["clock_odd_xcds"] if found.mixed else 0.0)
     whole, part = units * together / workgroups, last / (units * together)
@@ -129,7 +132,7 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     seconds = parts[longest] + parts["launch"]
     limit = longest
     if longest == "compute units":
-        limit = _limit(found, bounds if bound > run else None, run)
+        limit = _limit(found, bounds if bound > run else None, alone)
         if any(one.far for one in spans):
             limit = max(far, key=lambda name: far[name])
         elif limit == "matrix" and dense <= _AT_THE_CAP * _dense_clock(timing, found.products):

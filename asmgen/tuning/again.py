@@ -38,8 +38,8 @@ class LaunchAgain:
         return far_memory(timing, "grid", moved.loads(loading), found.clock)
 
     def run(self, timing: Timing, far: FarMemory, cold: bool = False) -> RunSummary:
-        """With all rounds. That a last round with fewer workgroups is faster stays as it was; so does what an empty instruction cache
-        costs, unless it is to be timed too."""
+        """With all rounds. That a last round with fewer workgroups is faster stays as it was, and that workgroups beside each other are
+        slower; so does what an empty instruction cache costs, unless it is to be timed too."""
         found, whole, traced, usual = self.found, self.found.estimate, self.traced, self.found.run
         run = profile(self.program, self.short.traces, timing, found.profile.level, far=far)
         summary = summary_for(run, traced.workgroups, whole.resident, found.fitting, lambda: whole_load(run, self.short.traces),
@@ -48,7 +48,8 @@ class LaunchAgain:
         if cold and usual.cold:
             started = simulate(self.program, self.short.traces, timing, found.profile.level, far=far, cold=True)
             longer = max(0.0, float(started.cycles - run.cycles))
-        return replace(_lengthened(summary, self.short.rounds), last_round=usual.last_round, cold=longer, needed_flops=usual.needed_flops)
+        return replace(_lengthened(summary, self.short.rounds), last_round=usual.last_round, cold=longer, needed_flops=usual.needed_flops,
+                       beside=usual.beside)
 
     def seconds_of(self, run: RunSummary) -> float:
         """Of the launch whose workgroups run so."""

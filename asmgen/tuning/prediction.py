@@ -9,7 +9,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, costs_of
 from asmgen.model.cycles import SIMDS, simulate
-from asmgen.model.estimate import Estimate, estimate_run, summary_for
+from asmgen.model.estimate import Estimate, copies_of, estimate_run, summary_for
 from asmgen.model.farmemory import far_memory
 from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.runsummary import RunSummary
@@ -18,6 +18,8 @@ from asmgen.model.unequal import Steps
 from asmgen.program.program import Program
 from asmgen.tuning.traced import Traced
 
+_BESIDE = 8
+"""Waves, two on each SIMD, that are timed beside each other where more workgroups fit on a compute unit."""
 _NEAR = 0.02
 """A clock that differs by so little from the one that far memory was timed at changes nothing."""
 
@@ -78,13 +80,14 @@ def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
                           f"for {traced.trace.fitting}")
     launch, clock = _TracedRun.of(traced, chosen, level, spans), chosen["clock_dense"]
     found = launch.timed(traced.workgroups, clock)
-    _, expected = launch.estimated(found)
+    beside = launch.beside(found)
+    _, expected = launch.estimated(found, beside)
     if level == "grid" and abs(expected.clock / clock - 1) > _NEAR:
         clock = expected.clock
         found = launch.timed(traced.workgroups, clock)
     last, loop = traced.workgroups % (chosen.clocks("compute_units") * expected.together) // expected.together, found.main_loop
     waits = level == "grid" and last and expected.rounds > 1 and loop is not None and loop.distance > _NEAR
-    run, whole = launch.estimated(found, launch.timed(last, clock) if waits else None, launch.cold(found))
+    run, whole = launch.estimated(found, beside, launch.timed(last, clock) if waits else None, launch.cold(found))
     return Prediction(traced.name, found, whole, run, traced.trace.fitting, traced.steps, launch.needed_bytes, clock)
 
 
@@ -126,10 +129,21 @@ class _TracedRun:
         """By how many clk an empty instruction cache makes the first workgroups longer."""
         return max(0.0, float(simulate(self.program, self.waves, self.timing, self.level, far=found.far, cold=True).cycles - found.cycles))
 
-    def estimated(self, found: Profile, few: Profile | None = None, cold: float = 0.0) -> tuple[RunSummary, Estimate]:
+    def estimated(self, found: Profile, beside: float, few: Profile | None = None, cold: float = 0.0) -> tuple[RunSummary, Estimate]:
         """The run and the whole launch; `few` as in `estimate`."""
         traced, fitting = self.traced, self.traced.trace.fitting
         resident = len({wave.workgroup for wave in self.waves})
         run = summary_for(found, traced.workgroups, resident, fitting, lambda: whole_load(found, self.waves), traced.steps, few)
-        run = replace(run, needed_flops=traced.flops, cold=cold)
+        run = replace(run, needed_flops=traced.flops, cold=cold, beside=beside)
         return run, estimate_run(run, traced.workgroups, resident, self.moved, fitting, traced.steps)
+
+    def beside(self, found: Profile) -> float:
+        """How many times as long as timed the workgroups take with others of their kind beside them: by a run of a part of those that are
+        on a unit, which all are so many times, with at most _BESIDE waves."""
+        resident = len({wave.workgroup for wave in self.waves})
+        copies = copies_of(self.timing, self.traced.workgroups, resident, self.traced.trace.fitting)
+        count = max((one for one in range(2, copies + 1) if copies % one == 0 and one * len(self.waves) <= _BESIDE), default=1)
+        if count == 1 or not found.cycles:
+            return 1.0
+        waves = [replace(wave, workgroup=wave.workgroup + resident * copy) for copy in range(count) for wave in self.waves]
+        return max(1.0, simulate(self.program, waves, self.timing, self.level, far=found.far).cycles / found.cycles)

@@ -23,7 +23,7 @@ from asmgen.kernels.registry import family
 from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.costs import costs_of
 from asmgen.model.cycles import CAUSES
-from asmgen.model.estimate import LIMITS, estimate, sustained_clock
+from asmgen.model.estimate import LIMITS, estimate, estimate_run, summary_for, sustained_clock
 from asmgen.model.farmemory import FarMemory
 from asmgen.model.gridcache import TileLoads, cache_rates, rates_of
 from asmgen.model.gridorder import GridOrder
@@ -555,6 +555,10 @@ def test_workgroups_that_fit_fill_each_others_gaps() -> None:
     assert bound == 8 * load().bounds(found.timing, found.far).clocks["lds"] > found.cycles
     assert many.parts["compute units"] == pytest.approx(bound / 2400e6)
     assert estimate(found, 300, 1, None, 8, load).together == 2  # no more than there are
+    summary = summary_for(found, 256 * 8, 1, 2, load)
+    slower = [estimate_run(replace(summary, beside=more), 256 * 8, 1, None, fitting) for more, fitting in ((1.5, 2), (0.5, 8))]
+    assert slower[0].parts["compute units"] == pytest.approx(1.5 * two.parts["compute units"], rel=0.02)
+    assert slower[1].parts["compute units"] == pytest.approx(bound / 2400e6)  # no less than the bound
 
 
 def test_private_memory_is_interleaved_and_stays_in_l2() -> None:
