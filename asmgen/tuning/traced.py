@@ -78,7 +78,6 @@ def trace_launches(library: Family, kernel: Kernel, code: bytes, parameters: Map
     before, after = library.companions(kernel.parameters)
     further = (*(one.work for one in before), None, *(one.work for one in after))
     programs = {one.resources.name: one.program for one in kernel.launches} if find_tool("llvm-objdump") is None else {}
-    written = {output.argument for output in problem.outputs}
     found = []
     with EmulatedDevice(arch, Options(checks=False), programs, keep_errors=True) as device:
         launches = launch_list(CodeObject.load(code), contract, small)
@@ -100,6 +99,7 @@ def trace_launches(library: Family, kernel: Kernel, code: bytes, parameters: Map
                 found.append(traced.standing_for(its(parameters, small)))
             else:
                 order = product_order(parameters, total, [each.name for each in trace.arguments]) if one is kernel else None
+                written = {output.argument for output in problem.outputs}  # which may take seconds to say
                 read = sum(each.nbytes for each in trace.arguments if each.name not in written)
                 found.append(replace(traced, order=order, footprint=read * total / of))
     return tuple(found)
