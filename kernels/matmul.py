@@ -17,7 +17,7 @@ from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, located, plain_name, shares
 from asmgen.kernels.tuned import choose
-from asmgen.kernels.usableviews import batch_strides, is_one_stride, layout_of, readable_matrix, readable_numbers
+from asmgen.kernels.usableviews import batch_strides, is_one_stride, layout_of, readable_matrix, readable_numbers, repeated
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
@@ -54,8 +54,8 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     transposed: its rows, or its columns, have their elements side by side, with any stride between them. Leading axes are a batch; they
     broadcast as those of numpy do. PyTorch copies a view of what is read that lies in no such way (every second column, an expanded row, a
     batch of several strides) on its current stream. `bias` has N elements of the type of `out`.
-    float8 takes scales in float32 (none: 1): one for a tensor, or one for each row of `a` ([..., M]) and each column of `b` ([..., N]),
-    or for 1 x 128 of `a` ([M, K / 128], best with columns side by side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose).
+    float8 takes scales in float32 (none: 1): one for a tensor, or one for each row of `a` ([..., M]) or each column of `b` ([..., N]), or
+    for 1 x 128 of `a` ([M, K / 128], best with columns side by side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose).
     Where an axis has no elements, nothing is launched, or D is beta c + bias where that axis is K.
 
     Where `invariant`, the bits of an element of D depend on its row of `a`, its column of `b`, N and K alone, not on M, the batch, strides
@@ -111,20 +111,31 @@ def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     numbers: dict[str, Any] = {
         name: readable_numbers(of.name, name, tensors[name], places[name][1], stream, name in plan.by_columns)
         for name in ("bias", "a_scale", "b_scale") if name in tensors}
-    numbers |= {**{name: _ones(of, a) for name in plan.ones}, **plan.numbers}
-    plan.launches.start(device, {**dict.fromkeys(plan.unread, out), **tensors, **numbers}, stream)
+    for name, count in plan.counts.items():
+        one = numbers.get(name)
+        numbers[name] = _ones(of, a, count) if one is None else repeated(of.name, name, one, count, stream)
+    plan.launches.start(device, {**dict.fromkeys(plan.unread, out), **tensors, **numbers, **plan.numbers}, stream)
     return out
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A launch without its pointers, or none where D has no elements: `unread` are those that the kernel does not read, `ones` scales that
-    nobody gave, `by_columns` those that are wanted by columns."""
+    """A launch without its pointers, or none where D has no elements: `unread` are those that the kernel does not read, `counts` says how
+    many scales it reads, `by_columns` those that are wanted by columns."""
 
     launches: LaunchList | None
     numbers: Mapping[str, Any]
     unread: tuple[str, ...]
-    ones: tuple[str, ...]
+    counts: Mapping[str, int]
+    by_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """The build parameter of scales, how many of each a kernel reads, and those that it wants by columns."""
+
+    build: Mapping[str, str]
+    counts: Mapping[str, int]
     by_columns: tuple[str, ...]
 
 
@@ -160,12 +171,12 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     by_rows = known["b"] if of.b_by_rows else (_swapped(shapes["b"]), _swapped(known["b"][1]), known["b"][2])
     exchanged = {**known, "b": by_rows}  # N x K, a row for each column of D
     if 0 in (*batch, m, n):
-        return _Plan(None, {}, (), (), ())
+        return _Plan(None, {}, (), {}, ())
     lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in "abd"}
     if "c" in known and beta:
         lying["c"] = _matrices(of, "c", known["c"], batch, lying["d"].layout)
-    scales, ones, by_columns = _scaling(of, known, name, m, n, k, math.prod(batch))
-    given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": math.prod(batch), "alpha": alpha, "beta": beta, **build, **scales,
+    scaling = _scaling(of, known, name, m, n, k, math.prod(batch))
+    given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": math.prod(batch), "alpha": alpha, "beta": beta, **build, **scaling.build,
                              "invariant": invariant}
     for one, its in (*lying.items(), *(() if "c" in lying else [("c", lying["d"])])):
         given |= {f"{one}_layout": its.layout, f"ld{one}": its.stride, f"{one}_stride_batch": its.apart}
@@ -174,11 +185,11 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
             raise TensorError(f"bias of {of.name} must have N = {n} elements of the type of out, got {list(shapes['bias'])} of "
                               f"{plain_name(known['bias'][2])}")
         given["bias"] = "row"
-    return _chosen(of, name, arch, device, given | ({"schedule": ELEMENTS} if odd else {}), tuple(known), ones, by_columns)
+    return _chosen(of, name, arch, device, given | ({"schedule": ELEMENTS} if odd else {}), tuple(known), scaling)
 
 
-def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any], tensors: Sequence[str], ones: tuple[str, ...],
-            by_columns: tuple[str, ...]) -> _Plan:
+def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any], tensors: Sequence[str],
+            scaling: _Scaling) -> _Plan:
     """The plan of the variant that is predicted the fastest for these values."""
     library = find_family(name)
     arch = library.check_arch(arch)
@@ -192,9 +203,8 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
                           "contiguous copies would work") from error
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
     pointers = [argument.name for argument in contract.given if argument.type == "pointer"]
-    unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in ones)
-    return _Plan(launch_list(code_object(library, arch, build), contract, values), numbers, unread,
-                 tuple(one for one in ones if one in pointers), by_columns)
+    unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.counts)
+    return _Plan(launch_list(code_object(library, arch, build), contract, values), numbers, unread, scaling.counts, scaling.by_columns)
 
 
 def _called(name: str) -> str:
@@ -245,43 +255,45 @@ def _matrices(of: Called, name: str, facts: Facts, batch: tuple[int, ...], wante
     return _Matrices(layout, apart, steps[-1][1] if steps else 0)
 
 
-def _scaling(of: Called, known: Mapping[str, Facts], family: str, m: int, n: int, k: int,
-             batch: int) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
-    """The build parameter of scales, those that nobody gave, and those that are wanted by columns."""
+def _scaling(of: Called, known: Mapping[str, Facts], family: str, m: int, n: int, k: int, batch: int) -> _Scaling:
+    """The kind of scales that serves those that are given, and how many the kernel reads then."""
     if family != "gemm-fp8":
         if "a_scale" in known or "b_scale" in known:
             raise TensorError(f"a_scale and b_scale of {of.name} belong to float8; a factor of all is alpha")
-        return {}, (), ()
+        return _Scaling({}, {}, ())
     blocks = -(-k // _BLOCK)
-    kinds, wanted = [], (("a_scale", m, (m, blocks)), ("b_scale", n, (-(-n // _BLOCK), blocks)))
-    for name, rows, shape in wanted:
-        if name not in known:
-            kinds.append("tensor")
-            continue
-        held, _, dtype = known[name]
-        if plain_name(dtype) != "float32":
-            raise TensorError(f"{name} of {of.name} must be float32, got {plain_name(dtype)}")
-        if held == shape and batch == 1 and (blocks > 1 or math.prod(held) not in (1, rows)):
-            kinds.append("block")
-        elif math.prod(held) in (1, batch * rows):
-            kinds.append("row" if math.prod(held) > 1 else "tensor" if batch * rows > 1 else "any")
-        else:
-            raise TensorError(f"{name} of {of.name} must have 1, {batch * rows} or {list(shape)} scales, got the shape {list(held)}")
-    kinds = [next((other for other in kinds if other != "any"), "tensor") if kind == "any" else kind for kind in kinds]
-    if kinds[0] != kinds[1] and batch == 1 and all(name in known and known[name][0] == shape for name, _, shape in wanted):
-        kinds = ["block", "block"]  # one block of K: a scale for each row of A is one for its blocks too
-    if kinds[0] != kinds[1]:
-        raise TensorError(f"a_scale and b_scale of {of.name} must be of one kind, got one for each {kinds[0]} and one for each {kinds[1]}")
-    absent = tuple(name for name in ("a_scale", "b_scale") if name not in known)
-    return {"scales": kinds[0]}, absent, ("a_scale",) if kinds[0] == "block" else ()
+    rows_of, in_blocks = {"a_scale": m, "b_scale": n}, {"a_scale": (m, blocks), "b_scale": (-(-n // _BLOCK), blocks)}
+    kinds = {name: _kind(of, name, known[name], rows_of[name], in_blocks[name], batch) for name in rows_of if name in known}
+    if "block" in kinds.values():
+        if batch > 1 or any(name not in known or known[name][0] != shape for name, shape in in_blocks.items()):
+            raise TensorError(f"a_scale and b_scale of {of.name} must be of one kind where a scale belongs to a block: "
+                              f"{list(in_blocks['a_scale'])} and {list(in_blocks['b_scale'])}, and of one product")
+        return _Scaling({"scales": "block"}, {}, ("a_scale",))
+    if "row" in kinds.values():
+        return _Scaling({"scales": "row"}, {name: batch * rows for name, rows in rows_of.items()}, ())
+    return _Scaling({"scales": "tensor"}, dict.fromkeys(rows_of, 1), ())
 
 
-def _ones(of: Called, like: Any) -> Any:
-    """One scale of 1 where a tensor is."""
+def _kind(of: Called, name: str, facts: Facts, rows: int, in_blocks: tuple[int, int], batch: int) -> str:
+    """What a scale belongs to."""
+    held, _, dtype = facts
+    if plain_name(dtype) != "float32":
+        raise TensorError(f"{name} of {of.name} must be float32, got {plain_name(dtype)}")
+    count = math.prod(held)
+    if held == in_blocks and batch == 1 and (in_blocks[1] > 1 or count not in (1, rows)):
+        return "block"
+    if count not in (1, rows, batch * rows):
+        raise TensorError(f"{name} of {of.name} must have 1, {rows}{f', {batch * rows}' if batch > 1 else ''} or {list(in_blocks)} scales, "
+                          f"got the shape {list(held)}")
+    return "row" if count > 1 else "tensor"
+
+
+def _ones(of: Called, like: Any, count: int) -> Any:
+    """So many scales of 1 where a tensor is."""
     if isinstance(like, np.ndarray):
-        return np.ones(1, np.float32)
+        return np.ones(count, np.float32)
     if hasattr(like, "new_ones"):
-        return like.new_ones((1,), dtype=importlib.import_module("torch").float32)
+        return like.new_ones((count,), dtype=importlib.import_module("torch").float32)
     raise TensorError(f"a_scale and b_scale of {of.name} must be given where a is a {type(like).__name__}")
 
 

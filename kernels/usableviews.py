@@ -6,6 +6,7 @@ matrices of a batch. PyTorch makes a copy of another view, on its current stream
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -70,6 +71,19 @@ def readable_numbers(of: str, name: str, tensor: Any, facts: Facts, stream: Any,
                           f"{list(shape)} and the strides {list(strides)}: a contiguous copy would work")
     check_stream(of, name, stream)
     return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if by_columns else tensor.contiguous()
+
+
+def repeated(of: str, name: str, scales: Any, count: int, stream: Any) -> Any:
+    """`count` scales where a kernel reads so many: those that are given, again for each row or for each matrix of a batch."""
+    held = math.prod(scales.shape)
+    if held == count:
+        return scales
+    if isinstance(scales, np.ndarray):
+        return np.tile(scales.reshape(-1), count // held)
+    if not (hasattr(scales, "reshape") and hasattr(scales, "repeat")):
+        raise TensorError(f"{name} of {of} must have {count} scales where it is a {type(scales).__name__}, got {list(scales.shape)}")
+    check_stream(of, name, stream)
+    return scales.reshape(-1).repeat(count // held)
 
 
 def can_copy(tensor: Any) -> bool:

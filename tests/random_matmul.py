@@ -71,7 +71,7 @@ class Call:
         """D in float64, and the largest product that it adds."""
         left, right = self.a.astype(np.float64), self.b.astype(np.float64)
         if "a_scale" in self.more:
-            left, right = left * self.more["a_scale"].reshape(-1, 1), right * self.more["b_scale"].reshape(1, -1)
+            left, right = left * self.more["a_scale"][..., :, None], right * self.more["b_scale"][..., None, :]
         found = self.more["alpha"] * (left @ right)
         if self.more.get("beta"):
             found = found + self.more["beta"] * self.more["c"].astype(np.float64)
@@ -113,9 +113,11 @@ def drawn_call(random: np.random.Generator) -> Call:
     if random.random() < 0.4:
         more["bias"] = view(random, (1, n), made, np.nan)[0]
     if eight:
-        of_rows = bool(random.random() < 0.6) and not batch
-        for name, edge in (("a_scale", m), ("b_scale", n)):
-            more[name] = np.repeat(np.abs(view(random, (1, edge if of_rows else 1), np.float32, np.nan)[0]), 2)[::2]
+        for name, edge, own in (("a_scale", m, shapes[0]), ("b_scale", n, shapes[1])):
+            whole = own if own == batch or all(axis == 1 for axis in own) else ()
+            held = [(1,), (edge,), (*whole, edge)][int(random.integers(3))]
+            flat = np.abs(view(random, (1, int(np.prod(held))), np.float32, np.nan)[0])
+            more[name] = np.repeat(flat, 2)[::2].reshape(held) if random.random() < 0.5 or len(held) > 1 else flat
     return Call(arch, a, b, out, more)
 
 

@@ -112,6 +112,12 @@ class TorchTensor:
     def expand(self, *shape: int) -> TorchTensor:
         return TorchTensor(np.broadcast_to(self.array, shape))
 
+    def reshape(self, *shape: int) -> TorchTensor:
+        return TorchTensor(self.array.reshape(shape))
+
+    def repeat(self, times: int) -> TorchTensor:
+        return TorchTensor(np.tile(self.array, times))
+
     def transpose(self, one: int, other: int) -> TorchTensor:
         return TorchTensor(self.array.swapaxes(one, other))
 
