@@ -235,21 +235,36 @@ def _eight(k: TileBuilder, dtype: str, out: Sequence[Reg], values: Sequence[Reg]
     upper = (0,) * (2 + len(more)) + (1,)
     for some, given in _together(out, values, 4):
         with ExitStack() as stack:
-            held = [stack.enter_context(_in_parts(k, target, given[4 * number:4 * number + 4])) for number, target in enumerate(some)]
-            for number, target in enumerate(held):
-                k.emit(op, target, given[4 * number], given[4 * number + 1], *more)
+            held: list[Reg] = []
+            for number in _begun(k, stack, held, some, given, 4):
+                k.emit(op, held[number], given[4 * number], given[4 * number + 1], *more)
             for number, target in enumerate(held):
                 k.emit(op, target, given[4 * number + 2], given[4 * number + 3], *more, op_sel=upper)
 
 
 def _together(out: Sequence[Reg], values: Sequence[Reg], many: int) -> Iterator[tuple[Sequence[Reg], Sequence[Reg]]]:
-    """Registers whose parts are written one after the other over all of them, as one that is written in parts twice in a row waits; one by
-    one where they lie in what is converted, `many` values each."""
+    """Registers whose parts are written one after the other over all of them, as one that is written in parts twice in a row waits. Where
+    some lie in what is converted, `many` values each, two by two or one by one: none is written before its value was read."""
     if not set(out) & set(values):
         yield out, values
         return
-    for number, target in enumerate(out):
-        yield [target], values[many * number:many * number + many]
+    first = 0
+    while first < len(out):
+        count = 2 if _keeps_values(out[first:first + 2], values[many * first:many * first + 2 * many], many) else 1
+        yield out[first:first + count], values[many * first:many * (first + count)]
+        first += count
+
+
+def _keeps_values(out: Sequence[Reg], values: Sequence[Reg], many: int) -> bool:
+    """Whether values of registers that are written part by part, a pair of values each time, are all read before their places are
+    written."""
+    written: set[Reg] = set()
+    for part in range(0, many, 2):
+        for number, target in enumerate(out):
+            if written & set(values[many * number + part:many * number + part + 2]):
+                return False
+            written.add(target)
+    return True
 
 
 def _bytes(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:
@@ -272,11 +287,25 @@ def _bytes(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:
 def _four(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], scale: Reg | float) -> None:
     for some, given in _together(out, values, 8):
         with ExitStack() as stack:
-            held = [stack.enter_context(_in_parts(k, target, given[8 * number:8 * number + 8])) for number, target in enumerate(some)]
+            held: list[Reg] = []
             for byte in range(4):
-                for number, target in enumerate(held):
-                    k.v_cvt_scalef32_pk_fp4_f32(target, *given[8 * number + 2 * byte:8 * number + 2 * byte + 2], scale,
+                for number in range(len(some)) if byte else _begun(k, stack, held, some, given, 8):
+                    k.v_cvt_scalef32_pk_fp4_f32(held[number], *given[8 * number + 2 * byte:8 * number + 2 * byte + 2], scale,
                                                 op_sel=(0, 0, byte & 1, byte >> 1))
+
+
+def _begun(k: TileBuilder, stack: ExitStack, held: list[Reg], out: Sequence[Reg], values: Sequence[Reg], many: int) -> Iterator[int]:
+    """The number of each register whose first part comes next, which joins `held`; all join first where none lies in what is
+    converted."""
+    apart = not set(out) & set(values)
+
+    def join(numbers: Sequence[int]) -> None:
+        held.extend(stack.enter_context(_in_parts(k, out[one], values[many * one:many * one + many])) for one in numbers)
+
+    join(range(len(out)) if apart else ())
+    for number in range(len(out)):
+        join(() if apart else (number,))
+        yield number
 
 
 @contextmanager
