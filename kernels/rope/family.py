@@ -8,6 +8,7 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.rope.shape import WAVES, heads_of_workgroup, most_heads, shape_of, tokens_of_grid
 from asmgen.kernels.rope.tensors import CACHES, SCALES, TENSORS, axes_of, heads_of, numbers_of, pairs_of, tensors_of, type_of
+from asmgen.kernels.rows.contract import preload_parameter
 from asmgen.kernels.rows.eightbits import ENCODINGS
 
 TYPES = ("bf16", "f16", "f32")
@@ -50,6 +51,7 @@ def _build_parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides",
                      default=ENCODINGS[variant.arch], choices=(ENCODINGS[variant.arch],)),
         ag.Parameter("backward", "build", bool, "by the opposite angles, which is the gradient", default=False),
+        preload_parameter(),
         ag.Parameter("dtype", "build", str, "type of x and y", default="bf16", choices=TYPES),
         ag.Parameter("table", "build", str, "type of cos and sin", default="f32", choices=TYPES),
     )

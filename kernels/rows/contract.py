@@ -22,10 +22,17 @@ def row_parameters(variant: ag.Variant, fragments: int | None = None) -> tuple[a
         ag.Parameter("lanes", "build", int, "lanes that share a row: of a wave up to 64, else of all waves", default=64),
         ag.Parameter("access", "build", str, "wide: 16 bytes a lane, from rows that begin at multiples of 4 bytes; element: one by "
                      "one, from any row", default="wide", choices=("wide",) if variant.lanes < ag.LANES else ("wide", "element")),
+        preload_parameter(),
         ag.Parameter("rows", "run", int, "rows", minimum=1, maximum=MOST_ROWS),
         ag.Parameter("each", "run", int, "groups of rows that a workgroup makes, one after the other", minimum=1, maximum=MOST_ROWS,
                      default_from=ag.Formula("as many as fill the GPU once", lambda p: rows_of_workgroup(variant, p))),
     )
+
+
+def preload_parameter() -> ag.Parameter:
+    """Whether arguments are there when a wave begins: a launch of few rows waits some 1000 clk less (isa/timing.py, kernarg_latency)."""
+    return ag.Parameter("preload", "build", bool, "the hardware loads the arguments, as many as it can, before the first instruction",
+                        default=True, choices=(True,))
 
 
 def pointers(names: Iterable[str], doc: str = "rows x columns") -> tuple[ag.ContractArgument, ...]:
