@@ -8,12 +8,14 @@ WORKERS ?= 2
 
 # hip-python comes with ROCm, in its version, so these are what people have. The tests run under the installed one and the oldest.
 HIP_VERSIONS := 6.2.0.499.16 6.4.4.555.40 7.0.2.555.40 7.2.2.562.43 10.0.0.0.1.2
+TORCH := .venv-torch
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 HIP_OLDEST := $(VENV)/hip/$(firstword $(HIP_VERSIONS))/.installed
 
 # Tests and benchmarks start many processes: each would compile all of asmgen again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-room quick test-hip test-waits bench clean install
+.PHONY: demo test test-room quick test-hip test-torch test-waits bench clean install
 
 demo: $(INSTALLED)
 	$(BIN)/asmgen build gemm-bf16 --arch gfx950 -o build
@@ -34,6 +36,11 @@ quick: install
 # The emulated HIP runtime under every version of hip-python; the first time it downloads 1 GB.
 test-hip: install $(HIP_VERSIONS:%=$(VENV)/hip/%/.installed)
 	ASMGEN_HIP_VERSIONS=all $(BIN)/python -m pytest tests/launch/test_hip_versions.py tests/launch/test_hip_device.py
+
+# The operators under PyTorch itself, on the emulator. An environment of its own, as PyTorch brings gigabytes from PyPI, whose wheels for
+# Linux have CUDA; the index of CPU wheels, where it is reached, has smaller ones.
+test-torch: $(TORCH)/.installed
+	$(TORCH)/bin/python -m pytest tests/torch_operators.py
 
 # Every wait of the library deleted, as a stranger's file; `make test` draws 20 a kernel.
 test-waits: install
@@ -58,6 +65,13 @@ $(VENV)/hip/%/.installed: | $(INSTALLED)
 	@rm -rf $(@D)
 	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --target $(@D) hip-python==$*; \
 		then touch $@; else rm -rf $(@D); echo "hip-python $* cannot be installed: its tests are skipped" >&2; fi
+
+$(TORCH)/.installed: pyproject.toml
+	test -x $(TORCH)/bin/pip || $(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --retries 0 --index-url $(TORCH_INDEX) 'torch>=2.4' || \
+		$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check 'torch>=2.4'
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[toolchain]' pytest hypothesis
+	touch $@
 
 # The [dev] extra brings ziglang, so that there is an assembler whatever becomes of LLVM's own tools.
 $(INSTALLED): pyproject.toml tools/install_llvm.sh tools/install_browser.sh
