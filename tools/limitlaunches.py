@@ -19,7 +19,7 @@ from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.emulator.terms.accesses import AddressSequence
-from asmgen.emulator.terms.polynomials import WORD, Term
+from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.emulator.terms.termwords import FUNCTIONS
 from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
@@ -64,6 +64,26 @@ def wrapped_part(report: AddressReport, term: Term) -> Term:
     variables = report.algebra.variables
     return tuple((monomial, coefficient) for monomial, coefficient in term if coefficient % WORD == 0 and coefficient % _ADDRESSES
                  and any(variables[number].name.startswith("floor / 2^") for number in monomial))
+
+
+def not_restored(algebra: Polynomials, term: Term, part: Term, values: Mapping[int, int]) -> Term:
+    """The part without upper halves of products whose lower halves stand in the term beside them: 2^32 floor(mul64(x, y) / 2^32) and
+    mul32(x, y) are the whole product, which code makes by two instructions. `values` has what the variables of the term are."""
+
+    def lower(number: int, upper: int) -> bool:
+        variable = algebra.variables[number]
+        inner = algebra.variables[upper].made_of[0]
+        product = inner[0][0][0] if isinstance(inner, tuple) and len(inner) == 1 and len(inner[0][0]) == 1 else None
+        return variable.name == "mul32" and product is not None and algebra.variables[product].name == "mul64" \
+            and values[product] % WORD == values[number]
+
+    def restored(monomial: tuple[int, ...], coefficient: int) -> bool:
+        return any(coefficient == WORD * other and any(
+            lower(number, upper) and sorted((*monomial[:place], *monomial[place + 1:])) == sorted((*low[:at], *low[at + 1:]))
+            for at, number in enumerate(low) for place, upper in enumerate(monomial) if algebra.variables[upper].name == "floor / 2^32")
+                   for low, other in term)
+
+    return tuple((monomial, coefficient) for monomial, coefficient in part if not restored(monomial, coefficient))
 
 
 def limit_launches(contract: KernelContract, build: Values, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -211,8 +231,10 @@ class LimitCheck:
         term = next(one for one in sequence.terms if one is not None and wrapped_part(self._report, one) == part)
         algebra = self._report.algebra
         if not strides:
-            off = algebra.value(part, dict(given), self._functions)
-            return algebra.value(term, dict(given), self._functions) - off, off
+            values = dict(given)
+            there = algebra.value(term, values, self._functions)
+            off = algebra.value(not_restored(algebra, term, part, values), values, self._functions)
+            return there - off, off
 
         def at(values: dict[int, int]) -> int:
             return algebra.value(term, given | values, self._functions)

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
+from asmgen.emulator.terms.termwords import FUNCTIONS
 from asmgen.kernels.registry import family
 from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.limitlaunches import LimitCheck, Wrap, limit_launches
+from asmgen.tools.limitlaunches import LimitCheck, Wrap, limit_launches, not_restored
 from asmgen.tools.proofclasses import steady
 
 CASES = {"gemm-bf16": ("ldd", {"m": 130, "n": 40, "k": 64}), "norm": ("x_stride", {"rows": 5})}
@@ -35,6 +37,26 @@ def test_wider_contracts_wrap(name: str) -> None:
         assert isinstance(found, Wrap) == wraps, found
         if isinstance(found, Wrap):
             assert found.parameters[stride] > sizes.get("n", 0) and found.off % (1 << 32) == 0 and found.off
+
+
+def test_both_halves_of_a_product_are_no_wrap() -> None:
+    """An address with a product by two instructions, as too long ones stand in terms: whole, with a lower half alone, with another's."""
+    algebra = Polynomials()
+    x, y, z = (algebra.variable(name, 0, WORD - 1) for name in "xyz")
+    lower = algebra.function("mul32", x, y)
+
+    def upper(a: Term) -> Term:
+        return algebra.function("floor / 2^32", algebra.function("mul64", a, y, high=(1 << 64) - 1))
+
+    def left(term: Term) -> Term:
+        values = {term[0][0][0]: given for term, given in ((x, (1 << 31) + 5), (y, 12), (z, 1 << 30))}
+        algebra.value(term, values, FUNCTIONS)
+        return not_restored(algebra, term, part, values)
+
+    for high, factor, whole in ((upper(x), 4, True), (upper(x), 2, False), (upper(z), 4, False)):
+        part = algebra.times(high, factor * WORD)
+        term = algebra.add(algebra.times(lower, 4), part)
+        assert left(term) == (() if whole else part)
 
 
 def test_limits_are_as_far_as_the_contract_goes() -> None:
