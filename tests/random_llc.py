@@ -238,19 +238,20 @@ def findings(program: Program) -> Counter[tuple[str, str, str]]:
                    for found in lint_program(program) if found.rule in WAIT_RULES or found.rule[0].islower())
 
 
-def ways(program: Program, producer: int, consumer: int) -> int:
-    """By how many chains of blocks the consumer is reached from the producer's block, each block once on the way (2 for more)."""
+def joined(program: Program, producer: int, consumer: int) -> bool:
+    """Whether paths join between the two: LLVM may then take one path's distance, or one producer's need, for another's."""
     flow = control_flow(program)
     start, end = flow.block_of[consumer], flow.block_of[producer]
-    count = int(start == end and producer < consumer)
-    stack: list[tuple[int, frozenset[int]]] = [(start, frozenset())]
-    while stack and count < 2:
-        block, passed = stack.pop()
-        for before in flow.blocks[block].predecessors:
-            count += before == end
-            if before not in passed:
-                stack.append((before, passed | {before}))
-    return count
+    if start == end and producer < consumer:
+        return False
+    passed, stack = {start}, [start]
+    while stack:
+        before = flow.blocks[stack.pop()].predecessors
+        if len(before) > 1:
+            return True
+        stack += [block for block in before if block != end and block not in passed]
+        passed |= set(before)
+    return False
 
 
 def judged(drawn: Drawn, program: Program, told: Counter[str]) -> list[str]:
@@ -273,7 +274,7 @@ def _false_findings(program: Program, told: Counter[str]) -> list[str]:
         elif found.severity == "warning" and ("matrix instructions between" in found.message or "flat_" in found.producer.name
                                               or "as LLVM takes them to" in found.message):
             told["warned of with its reason"] += 1
-        elif found.rule[0].islower() and ways(program, numbers[id(found.producer)], numbers[id(found.consumer)]) > 1:
+        elif found.rule[0].islower() and joined(program, numbers[id(found.producer)], numbers[id(found.consumer)]):
             told["on a path that LLVM counts wrong"] += 1
         else:
             wrong.append(f"lint of LLVM's: {found.severity} {found.rule}: {found.message}")
