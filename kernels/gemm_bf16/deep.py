@@ -10,7 +10,7 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.feeds import feed_of
-from asmgen.kernels.products.prologue import corners_of, operands, place
+from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.twohalves import two_halves
 
@@ -38,17 +38,7 @@ def deep(k: ag.TileBuilder) -> None:
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
-    a, b = operands(k, steps, k.p.dtype, k.p.dtype)
-    of_a.begin(a, row0)
-    of_b.begin(b, column0)
+    begin_feeds(k, steps, (k.p.dtype, k.p.dtype), (of_a, of_b), row0, column0)
 
-    def fill_first(t: ag.StepIndex) -> None:
-        of_a.refill(t + ahead - 1, 1)
-
-    def fill_then(t: ag.StepIndex) -> None:
-        of_a.refill(t + ahead, 0)
-        of_b.refill(t + ahead, 0)
-        of_b.refill(t + ahead, 1)
-
-    step = two_halves(k, C, (A[0], A[1]), B, of_a, of_b, wm, wn, fill_first, fill_then)
+    step = two_halves(k, C, (A[0], A[1]), B, of_a, of_b, wm, wn, ahead)
     k.pipeline(step, steps, ag.Modulo(), then=epilogue_of(k)(k, corners_of(k, C), row0, column0, wm, wn))

@@ -12,7 +12,7 @@ import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.feeds import feed_of
 from asmgen.kernels.products.layouts import BY_ROWS
-from asmgen.kernels.products.prologue import corners_of, operands, place
+from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.twohalves import two_halves
 
@@ -39,16 +39,9 @@ def roles(k: ag.TileBuilder) -> None:
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
-    a, b = operands(k, steps, k.p.dtype, k.p.dtype)
-    of_a.begin(a, row0)
-    of_b.begin(b, column0)
+    begin_feeds(k, steps, (k.p.dtype, k.p.dtype), (of_a, of_b), row0, column0)
 
-    def fill(t: ag.StepIndex) -> None:
-        for half in range(2):
-            of_a.refill(t + 1, half)
-            of_b.refill(t + 1, half)
-
-    step = two_halves(k, C, (A, A), B, of_a, of_b, wm, wn, fill)
+    step = two_halves(k, C, (A, A), B, of_a, of_b, wm, wn, 1, together=True)
     # the epilogue needs the registers of A and B, so it follows the loop
     k.pipeline(step, steps, ag.ProducerConsumer(), groups=role, then=epilogue_of(k)(
         k, corners_of(k, C), row0, column0, wm, wn, overlaps=False))

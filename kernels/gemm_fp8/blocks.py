@@ -2,6 +2,9 @@
 
 A step of 128 columns is one block. So each quadrant's product of a step is computed in registers of its own (P). v_fmac_f32 adds it to the
 accumulators in the memory stage after its matrix stage, while the other wave group has the matrix cores.
+
+So the step is not one of `twohalves` or `quadrants`: each memory stage also accumulates the quadrant before, the last of them a step late.
+As data that would be one more call in each stage, which all other products would have to leave out.
 """
 
 from __future__ import annotations

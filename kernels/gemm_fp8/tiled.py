@@ -13,7 +13,7 @@ from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
 from asmgen.kernels.products.feeds import feed_of
-from asmgen.kernels.products.prologue import corners_of, operands, place
+from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.twohalves import two_halves
 
@@ -54,20 +54,10 @@ def tiled(k: ag.TileBuilder) -> None:
     factors = load_factors(k, corners, row0, column0, wm, wn)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    a, b = operands(k, steps, type_a, type_b)
-    of_a.begin(a, row0)
-    of_b.begin(b, column0)
+    begin_feeds(k, steps, (type_a, type_b), (of_a, of_b), row0, column0)
     with_alpha(factors)
 
-    def fill_first(t: ag.StepIndex) -> None:
-        of_a.refill(t + ahead - 1, 1)
-
-    def fill_then(t: ag.StepIndex) -> None:
-        of_a.refill(t + ahead, 0)
-        of_b.refill(t + ahead, 0)
-        of_b.refill(t + ahead, 1)
-
-    step = two_halves(k, C, (A[0], A[1 if interleaved else 0]), B, of_a, of_b, wm, wn, fill_first, fill_then)
+    step = two_halves(k, C, (A[0], A[1 if interleaved else 0]), B, of_a, of_b, wm, wn, ahead)
     # transposing reads are twice as many, which leaves the simpler schedule no room for its fills
     schedule = ag.Modulo() if interleaved and (of_a.transposes or of_b.transposes) else SCHEDULES[k.variant.schedule]
     k.pipeline(step, steps, schedule, groups=group,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import asmgen as ag
 from asmgen.kernels.products.contract import is_dealt
+from asmgen.kernels.products.feed import Feed
 from asmgen.kernels.products.layouts import by_columns, most_apart
 from asmgen.kernels.products.sides import argument, side
 from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave, to_own_matrices, whole_steps
@@ -64,6 +65,14 @@ def operands(k: ag.TileBuilder, steps: ag.Reg, of_a: str, of_b: str) -> tuple[ag
     if is_dealt(k.variant):
         a, b = part_of_wave(k, steps, a, b)
     return a, b
+
+
+def begin_feeds(k: ag.TileBuilder, steps: ag.Reg, dtypes: tuple[str, str], feeds: tuple[Feed, Feed], row0: ag.Reg,
+                column0: ag.Reg) -> None:
+    """The feeds of A and B begin at the workgroup's first row and column of D. `steps` and `dtypes` as of `operands`."""
+    a, b = operands(k, steps, *dtypes)
+    feeds[0].begin(a, row0)
+    feeds[1].begin(b, column0)
 
 
 def operand(k: ag.TileBuilder, name: str, dtype: str) -> ag.Matrix:

@@ -5,6 +5,9 @@ A step is four products A[half] B[half]^T. While one is computed, the halves for
 as its last reader has passed. gfx950 refills by LDS-DMA into two buffers. The LDS of gfx942 holds one buffer of 256 rows of 128 bytes for
 each matrix, so gfx942 refills through registers that hold the next step. There B's rows are dealt to fragments such that stores of 16-bit
 types have 16 bytes a lane. The first half of B is read a step ahead, so that no memory stage on gfx950 has more than eight reads.
+
+`twohalves` has a step of its own. No memory stage here reads and refills what one of its two does, so that one text for both would be
+a table of calls for each, longer than the two steps.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import asmgen as ag
 from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feeds import deals_no_rows, feed_of
-from asmgen.kernels.products.prologue import corners_of, operands, place
+from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import stored_type
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Modulo(beside=__file__), ELEMENTS: ag.PingPong()}
@@ -52,9 +55,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    a, b = operands(k, steps, fa.dtype, fb.dtype)
-    of_a.begin(a, row0)
-    of_b.begin(b, column0)
+    begin_feeds(k, steps, (fa.dtype, fb.dtype), (of_a, of_b), row0, column0)
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: ag.StepIndex) -> None:

@@ -9,11 +9,25 @@ from asmgen.kernels.products.feed import Feed
 
 
 def two_halves(k: ag.TileBuilder, C: ag.TileGrid, A: Sequence[ag.Tile], B: ag.TileGrid, of_a: Feed, of_b: Feed,
-               wm: ag.WaveIndex, wn: ag.WaveIndex, fill_first: Callable[[ag.StepIndex], None],
-               fill_then: Callable[[ag.StepIndex], None] = lambda t: None) -> Callable[[ag.StepIndex], None]:
-    """The step: C[i, j] += A[i] B[j]^T. `A` are the registers of both halves, or twice the same ones. What `fill_first` fills is asked for
-    after the first reads, what `fill_then` fills after the second half of A has been read."""
+               wm: ag.WaveIndex, wn: ag.WaveIndex, ahead: int, together: bool = False) -> Callable[[ag.StepIndex], None]:
+    """The step: C[i, j] += A[i] B[j]^T. `A` are the registers of both halves, or twice the same ones. All halves are asked for `ahead`
+    steps before they are read: after the second half of A has been read, which itself follows after the next step's first reads; or, if
+    `together`, all of them after the first reads."""
     memory, matrix = k.streams("memory", "matrix")
+
+    def fill_first(t: ag.StepIndex) -> None:
+        if not together:
+            of_a.refill(t + ahead - 1, 1)
+            return
+        for half in range(2):
+            of_a.refill(t + ahead, half)
+            of_b.refill(t + ahead, half)
+
+    def fill_then(t: ag.StepIndex) -> None:
+        if not together:
+            of_a.refill(t + ahead, 0)
+            of_b.refill(t + ahead, 0)
+            of_b.refill(t + ahead, 1)
 
     def step(t: ag.StepIndex) -> None:
         with k.stage("A0 B"), memory:
