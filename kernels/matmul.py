@@ -17,12 +17,15 @@ from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, located, plain_name, shares
 from asmgen.kernels.tuned import choose
-from asmgen.kernels.usableviews import batch_strides, is_one_stride, layout_of, readable_matrix, readable_numbers, repeated
+from asmgen.kernels.usableviews import batch_strides, is_one_stride, layout_of, readable_matrix, readable_numbers, repeated, with_zeros
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
 ALIGNMENT = 16  # bytes of an address that 16-byte loads take
 _BLOCK = 128  # columns of K, and rows of B, that share a scale of scales=block
+_WORTH = 1 << 30
+"""Multiply-adds of a product for which A and B are copied where they could be loaded by elements alone: 14 us at the 153 TFLOPS that such a
+kernel is predicted to reach on an MI355X, which is what the four launches of a copy with zeros take."""
 HALVES = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16"}
 OUTS = {**HALVES, "float32": "f32"}
 _EIGHTS = {"float8_e4m3fn": ("e4m3", "gfx950"), "float8_e5m2": ("e5m2", "gfx950"), "float8_e4m3fnuz": ("e4m3", "gfx942"),
@@ -62,7 +65,8 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     or the kernel that is chosen (products/invariance.py says what that costs).
 
     A numpy array may be any view and is moved without gaps. `device` and `stream` are as for `gemm.bf16`, and so is the choice of the
-    variant. Where nothing but single elements can be loaded (odd strides, addresses or lengths), a slower variant does it. Raises
+    variant. Where nothing but single elements can be loaded (odd strides, addresses or lengths), a slower variant does it; for a large
+    product of PyTorch's tensors a fast one, on copies of `a` and `b` with zeros beyond K (not if `invariant` or with a `stream`). Raises
     TensorError or ContractError, which name the argument, before any launch.
     """
     if beta and c is None:
@@ -82,8 +86,10 @@ def linear(of: str, a: Any, b: Any, out: Any, device: Any, stream: Any) -> Any:
     return _start(called, {"a": a, "b": b, "d": _empty(called, a, b, None) if out is None else out}, 1.0, 0.0, device, stream)
 
 
-def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any, invariant: bool = False) -> Any:
-    """Launch the product of these tensors, by the names of the kernels' arguments; returns D."""
+def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any, invariant: bool = False,
+           copied: bool = False) -> Any:
+    """Launch the product of these tensors, by the names of the kernels' arguments, or of copies of A and B where those are not `copied` yet
+    and a kernel is much faster on them; returns D."""
     a, out = tensors["a"], tensors["d"]
     places = {name: located("out" if name == "d" else name, tensor, of.name) for name, tensor in tensors.items()}
     if device is None:
@@ -100,6 +106,12 @@ def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     odd = any((places[name][0] or 0) % ALIGNMENT for name in "ab")
     facts = tuple((name, found) for name, (_, found) in places.items())
     plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant)
+    k = places["a"][1][0][-1]
+    if plan.elements and math.prod(places["d"][1][0]) * k >= _WORTH and stream is None and not invariant and not copied:
+        along = {"a": -1, "b": -1 if of.b_by_rows else -2}
+        copies = {name: with_zeros(tensors[name], along[name], k + -k % _BLOCK) for name in along}
+        if None not in copies.values():
+            return _start(of, {**tensors, **copies}, alpha, beta, device, stream, copied=True)
     check_writable(out, of.name)
     c_elsewhere = "c" in tensors and places["c"][0] is not None and places["c"] != places["d"]  # where it is D, each wave reads its own
     for name in ("a", "b", "bias", "a_scale", "b_scale", *(["c"] if beta and c_elsewhere else [])):
@@ -121,9 +133,10 @@ def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
 @dataclass(frozen=True)
 class _Plan:
     """A launch without its pointers, or none where D has no elements: `unread` are those that the kernel does not read, `counts` says how
-    many scales it reads, `by_columns` those that are wanted by columns."""
+    many scales it reads, `by_columns` those that are wanted by columns. Where `elements`, A and B are loaded element by element."""
 
     launches: LaunchList | None
+    elements: bool
     numbers: Mapping[str, Any]
     unread: tuple[str, ...]
     counts: Mapping[str, int]
@@ -171,7 +184,7 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     by_rows = known["b"] if of.b_by_rows else (_swapped(shapes["b"]), _swapped(known["b"][1]), known["b"][2])
     exchanged = {**known, "b": by_rows}  # N x K, a row for each column of D
     if 0 in (*batch, m, n):
-        return _Plan(None, {}, (), {}, ())
+        return _Plan(None, False, {}, (), {}, ())
     lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in "abd"}
     if "c" in known and beta:
         lying["c"] = _matrices(of, "c", known["c"], batch, lying["d"].layout)
@@ -204,7 +217,8 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
     pointers = [argument.name for argument in contract.given if argument.type == "pointer"]
     unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.counts)
-    return _Plan(launch_list(code_object(library, arch, build), contract, values), numbers, unread, scaling.counts, scaling.by_columns)
+    launches = launch_list(code_object(library, arch, build), contract, values)
+    return _Plan(launches, build["schedule"] == ELEMENTS, numbers, unread, scaling.counts, scaling.by_columns)
 
 
 def _called(name: str) -> str:

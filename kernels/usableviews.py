@@ -86,6 +86,18 @@ def repeated(of: str, name: str, scales: Any, count: int, stream: Any) -> Any:
     return scales.reshape(-1).repeat(count // held)
 
 
+def with_zeros(tensor: Any, axis: int, size: int) -> Any:
+    """A copy of a matrix, or a batch of them, with zeros up to that size along an axis, whose elements lie side by side. None for what
+    makes no copies; an array of numpy has no strides on the device."""
+    if not (can_copy(tensor) and hasattr(tensor, "new_zeros")):
+        return None
+    made = tensor.new_zeros((*tensor.shape[:-2], tensor.shape[-1 if axis == -2 else -2], size))
+    transposed = made if axis == -1 else made.transpose(-1, -2)
+    inside = transposed[..., :tensor.shape[axis]] if axis == -1 else transposed[..., :tensor.shape[axis], :]
+    inside.copy_(tensor)
+    return transposed
+
+
 def can_copy(tensor: Any) -> bool:
     """Whether a tensor makes copies of itself, as PyTorch's do."""
     return hasattr(tensor, "contiguous") and hasattr(tensor, "expand")

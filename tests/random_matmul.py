@@ -32,8 +32,8 @@ def view(random: np.random.Generator, shape: tuple[int, ...], dtype: Any, beside
     """A view of that shape into a larger array that holds `beside` elsewhere; `plain` ones have a stride of 1 and share no element."""
     *batch, rows, columns = shape
     kind = str(random.choice(["dense", "dense", "rows", "columns", "odd", *([] if plain else ["second", "expanded", "one batch"])]))
-    turned = bool(random.random() < 0.5)
-    down, across = (columns, rows) if turned else (rows, columns)
+    transposed = bool(random.random() < 0.5)
+    down, across = (columns, rows) if transposed else (rows, columns)
     step = 2 if kind == "second" else 1
     pads = {"dense": (0, 0), "rows": (3, 0), "columns": (0, 8), "odd": (1, int(random.integers(1, 8)))}.get(kind, (0, 0))
     whole = np.full((*batch, down + pads[0], across * step + pads[1]), beside, np.float32)
@@ -42,7 +42,7 @@ def view(random: np.random.Generator, shape: tuple[int, ...], dtype: Any, beside
     flat = np.full(whole.size + room, beside, np.float32).astype(dtype)
     made = flat[room:].reshape(whole.shape)[..., at[0]:at[0] + down, at[1]:at[1] + across * step:step]
     made[...] = random.standard_normal(made.shape).astype(dtype)
-    made = made.swapaxes(-1, -2) if turned else made
+    made = made.swapaxes(-1, -2) if transposed else made
     if kind == "expanded":
         return np.broadcast_to(made[..., :1, :], made.shape) if rows else made
     if kind == "one batch" and batch:

@@ -104,6 +104,25 @@ def test_views_that_no_kernel_reads_are_copied() -> None:
     assert close(found, a.astype(np.float64) @ np.broadcast_to(b[:, :1], (64, 24)).astype(np.float64) + bias.astype(np.float64))
 
 
+def test_a_large_product_of_odd_length_runs_on_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = drawn(1, (2, 30, 50)), drawn(2, (50, 40))
+    taken: list[str] = []
+
+    def chosen(*given: Any) -> dict[str, Any]:
+        build = first(*given)
+        taken.append(build["schedule"])
+        return build
+
+    monkeypatch.setattr(module, "choose", chosen)
+    for worth in (2 * 30 * 50 * 40, 2 * 30 * 50 * 40 + 1):
+        monkeypatch.setattr(module, "_WORTH", worth)
+        module._plan.cache_clear()
+        with EmulatedDevice("gfx950") as device:
+            found = gemm.matmul(TorchTensor(a), TorchTensor(b), device=device).array
+        assert close(found, a.astype(np.float64) @ b.astype(np.float64))
+    assert taken == ["elements", "interleave", "elements"]
+
+
 def test_a_single_row_of_c_lies_as_out_does() -> None:
     a, b, c, out = drawn(1, (1, 64)), drawn(2, (64, 8)), drawn(3, (1, 8)), np.zeros((8, 9), BF16)
     with EmulatedDevice("gfx950") as device:

@@ -112,6 +112,12 @@ class TorchTensor:
     def expand(self, *shape: int) -> TorchTensor:
         return TorchTensor(np.broadcast_to(self.array, shape))
 
+    def __getitem__(self, index: Any) -> TorchTensor:
+        return TorchTensor(self.array[index])
+
+    def copy_(self, other: TorchTensor) -> None:
+        self.array[...] = other.array
+
     def reshape(self, *shape: int) -> TorchTensor:
         return TorchTensor(self.array.reshape(shape))
 
