@@ -254,6 +254,12 @@ def joined(program: Program, producer: int, consumer: int) -> bool:
     return False
 
 
+def nearer(program: Program, producer: int, consumer: int) -> bool:
+    """Whether a matrix instruction between the two writes other registers of the consumer."""
+    return any("mfma" in one.opcode.classes and one.writes & program.instructions[consumer].reads
+               for one in program.instructions[producer + 1:consumer])
+
+
 def judged(drawn: Drawn, program: Program, told: Counter[str]) -> list[str]:
     """What is wrong with one program that LLVM finished; `told` counts what was compared and what is excused."""
     wrong = [*_false_findings(program, told), *_insertion(drawn, program, told)]
@@ -276,6 +282,8 @@ def _false_findings(program: Program, told: Counter[str]) -> list[str]:
             told["warned of with its reason"] += 1
         elif found.rule[0].islower() and joined(program, numbers[id(found.producer)], numbers[id(found.consumer)]):
             told["on a path that LLVM counts wrong"] += 1
+        elif nearer(program, numbers[id(found.producer)], numbers[id(found.consumer)]):
+            told["after a nearer producer, which LLVM takes alone"] += 1
         else:
             wrong.append(f"lint of LLVM's: {found.severity} {found.rule}: {found.message}")
     return wrong
