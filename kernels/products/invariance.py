@@ -5,8 +5,8 @@ as many parts as give each compute unit a tile, else few of them read B. Many ro
 for each part. That second pass takes 8 S M N bytes for S parts, beside 2 M N K operations. An MI355X whose memory gives 6 TB/s
 (docs/facts/microarchitecture.md section 2.5), and whose products of bf16 are predicted to reach 1.6 PFLOPS, spends 1067 S / K of the
 product's own time on it: 42 % with parts of 2560 columns, which are the shortest. A product of up to 1024 columns has at most 4 columns
-of tiles of 256, so that 8192 rows fill half the compute units: it is cut for its many rows too, down to parts of 1024 columns, which are
-16 steps.
+of tiles of 256, so that 8192 rows fill half the compute units: it is cut for its many rows too, down to parts of 1536 columns, which are
+24 steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from asmgen.kernels.products.split import MOST_PARTS
 _UNITS = 256
 """Compute units of an MI355X; an MI300X has 304. N is cut alike for both."""
 _EDGE = 64  # columns of the tiles of few rows
-_NARROW, _LEAST, _NARROW_LEAST = 1024, 2560, 1024
+_NARROW, _LEAST, _NARROW_LEAST = 1024, 2560, 1536
 
 
 def invariant_parts(n: int, k: int) -> int:

@@ -67,6 +67,7 @@ def test_tensors_are_used_where_they_are_with_their_strides() -> None:
         assert made.array.base is out and close(made.array, a.T.astype(np.float64) @ b.astype(np.float64))
 
 
+@pytest.mark.slow
 def test_scales_of_rows_and_columns_and_of_blocks() -> None:
     a, b = drawn(1, (40, 256), E4M3), drawn(2, (130, 256), E4M3)
     wide = a.astype(np.float64), b.astype(np.float64)
@@ -104,6 +105,7 @@ def test_views_that_no_kernel_reads_are_copied() -> None:
     assert close(found, a.astype(np.float64) @ np.broadcast_to(b[:, :1], (64, 24)).astype(np.float64) + bias.astype(np.float64))
 
 
+@pytest.mark.slow
 def test_a_large_product_of_odd_length_runs_on_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = drawn(1, (2, 30, 50)), drawn(2, (50, 40))
     taken: list[str] = []
