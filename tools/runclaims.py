@@ -19,7 +19,7 @@ from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.algebrarun import run_algebra
 from asmgen.tools.build import Built
 from asmgen.tools.executed import executed
-from asmgen.tools.hashrun import run_hashes
+from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.limitlaunches import LimitCheck
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
 from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, steady
@@ -198,17 +198,19 @@ def order_claim(family: Family, built: Built, program: Program | None = None) ->
     given = given_launches(contract, build)
     launch = given[0] if _adds_in_memory(program or built.kernel.program) else given[min(1, len(given) - 1)]
     values = contract.resolve_run({**build, **launch})
-    try:
-        reports = [run_hashes(family, built, values, order=order, program=program) for order in ORDERS]
-    except AsmgenError as error:
-        return Claim(ORDER, UNKNOWN, "one launch", (), f"it fails: {error.sentence}", None, _shown(family, built, values))
-    first = reports[0]
-    scope = f"order of waves, one launch of {sum(part.size for part in first.outputs.values())} elements in the orders {', '.join(ORDERS)}"
-    assumed = ["instructions give the same bits of the same operands each time"]
-    if first.decisions:
-        where = ", ".join(dict.fromkeys(one.text for one in first.decisions[:3]))
-        assumed.append(f"data decides alike at {len(first.decisions)} instructions ({where})")
-    for order, report in zip(ORDERS, reports, strict=True):
+    scope, assumed, reports = "one launch", ["instructions give the same bits of the same operands each time"], list[HashReport]()
+    for order in ORDERS:
+        try:
+            report = run_hashes(family, built, values, order=order, program=program)
+        except AsmgenError as error:
+            return Claim(ORDER, UNKNOWN, scope, (), f"it fails: {error.sentence}", None, _shown(family, built, values, order))
+        first = reports[0] if reports else report
+        reports.append(report)
+        scope = f"order of waves, one launch of {sum(part.size for part in first.outputs.values())} elements in the orders " \
+                f"{', '.join(ORDERS[:len(reports)])}"
+        if first is report and report.decisions:
+            where = ", ".join(dict.fromkeys(one.text for one in first.decisions[:3]))
+            assumed.append(f"data decides alike at {len(first.decisions)} instructions ({where})")
         for name, found in report.outputs.items():
             other = (found != first.outputs[name]) & ~(report.unknown[name] | first.unknown[name])
             if other.any():
