@@ -46,8 +46,8 @@ def _of_batches(p: ag.Values, number: int, inputs: Any, views: Mapping[str, Any]
     shares = (shares * total.reshape(*total.shape, 1).reciprocal()).where(seen, nothing)
     weights, changes = shares, do @ v.swapaxes(-1, -2)
     if p["dropout"]:
-        kept, factor = kept_of_heads(p, number), (inputs.number(1.0) - inputs.number(p["p"])).reciprocal()
-        weights, changes = ((factor * one).where(kept, nothing) for one in (weights, changes))
+        left = inputs.number(kept_of_heads(p, number)) * (inputs.number(1.0) - inputs.number(p["p"])).reciprocal()
+        weights, changes = left * weights, left * changes
     slopes = (shares * (changes - delta.reshape(*total.shape, 1))).where(seen, nothing)
     return found | {
         "dq": (scale * (slopes @ k)).reshape(p["b"], p["hq"], p["sq"], p["d"]),

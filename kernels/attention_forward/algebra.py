@@ -41,8 +41,7 @@ def _of_batches(p: ag.Values, number: int, inputs: Any, q: Any, k: Any, v: Any) 
     if p["sink"]:
         total = total + (inputs["sink"] * inputs.log2_e).exp2().reshape(1, p["hkv"], -1, 1)
     if p["dropout"]:
-        factor = (inputs.number(1.0) - inputs.number(p["p"])).reciprocal()
-        shares = (factor * shares).where(kept_of_heads(p, number), nothing)
+        shares = inputs.number(kept_of_heads(p, number)) * (inputs.number(1.0) - inputs.number(p["p"])).reciprocal() * shares
     o = (shares @ v) * total.reshape(*total.shape, 1).reciprocal()
     if not p["sink"]:  # whose sum without keys is 0
         o = o.where(np.asarray(seen.any(axis=1))[:, None], nothing)
