@@ -113,8 +113,9 @@ class Profile:
 
     @property
     def main_loop(self) -> LoopProfile | None:
-        """The loop that takes longest."""
-        return max(self.loops, key=lambda loop: loop.total, default=None)
+        """The loop that takes longest, of those that any wave goes round more than once where there are some: one that is gone through
+        once has another in it, or is none."""
+        return _longest(self.loops)
 
     @cached_property
     def matrix_busy(self) -> float:
@@ -124,6 +125,10 @@ class Profile:
         return busy / SIMDS / self.cycles if self.cycles else 0.0
 
 
+def _longest(loops: Sequence[LoopProfile]) -> LoopProfile | None:
+    return max([loop for loop in loops if loop.rounds > 1] or loops, key=lambda loop: loop.total, default=None)
+
+
 def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str = "grid", spans: bool = False,
             far: FarMemory | None = None) -> Profile:
     """Time the traced waves on one compute unit and sum up. Raises as `simulate` does."""
@@ -131,7 +136,7 @@ def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level
     far = far or far_memory(timing, level)
     analysis = _Analysis(program, traces, timing, far, timeline)
     loops = tuple(found for loop in control_flow(program).loops() if (found := analysis.loop(loop)) is not None)
-    before, after = analysis.ends(max(loops, key=lambda loop: loop.total, default=None))
+    before, after = analysis.ends(_longest(loops))
     flops = sum(timeline.costs[position].flops for wave in timeline.waves for position in wave.positions)
     return Profile(program, timing, level, far, timeline, loops, analysis.instructions(), before, after, flops)
 

@@ -29,6 +29,7 @@ from asmgen.model.gridcache import TileLoads, cache_rates, rates_of
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.runsummary import summary_of, transcendental
+from asmgen.model.shortened import shortened
 from asmgen.model.traffic import LoadOrder, Traffic, traffic
 from asmgen.model.unequal import Steps, last_end
 from asmgen.model.usage import BOUNDS, UnitLoad, Usage, shadow_optimum
@@ -559,6 +560,21 @@ def test_workgroups_that_fit_fill_each_others_gaps() -> None:
     slower = [estimate_run(replace(summary, beside=more), 256 * 8, 1, None, fitting) for more, fitting in ((1.5, 2), (0.5, 8))]
     assert slower[0].parts["compute units"] == pytest.approx(1.5 * two.parts["compute units"], rel=0.02)
     assert slower[1].parts["compute units"] == pytest.approx(bound / 2400e6)  # no less than the bound
+
+
+def test_a_loop_gone_through_once_is_not_the_main_one() -> None:
+    """A loop over heads of which there is one holds the loop over keys: rounds are the inner one's, and so are those a cut trace loses."""
+    inner = loop("v_mul_f32 v1, v1, v1\n" * 9, 20)
+    nested = "s_mov_b32 s21, 1\nO:\n" + "v_mov_b32 v2, v0\n" * 30 + inner + "s_sub_u32 s21, s21, 1\ns_cmp_lg_u32 s21, 0\ns_cbranch_scc1 O\n"
+    code, waves = traced(nested)
+    found = profile(code, waves, AT_ONCE, "l2")
+    main = found.main_loop
+    assert main is not None and len(found.loops) == 2 and (main.rounds, main.total) == (20, min(one.total for one in found.loops))
+    cut = shortened(code, waves)
+    fewer = profile(code, cut.traces, AT_ONCE, "l2")
+    assert fewer.main_loop is not None and fewer.cycles + cut.rounds * fewer.main_loop.cycles == found.cycles
+    several = profile(*traced(nested.replace("s21, 1\nO", "s21, 3\nO")), AT_ONCE).main_loop
+    assert found.prologue > 30 * 4 and several is not None and several.rounds == 3
 
 
 def test_private_memory_is_interleaved_and_stays_in_l2() -> None:
