@@ -20,13 +20,28 @@ def plan_address(address: Address, inputs: Sequence[Input]) -> AddressCode:
     """As `plan`, also for an address that is the sum of a function of the first input's quotient or rest and one of the other inputs.
 
     Raises LayoutError as `plan` does."""
+    lane = inputs[0] if inputs and not inputs[0].scalar else None
+    begin = dict.fromkeys([one.name for one in inputs[1:]], 0)
+    plain = lane is None or _is_of_bits([address(**{lane.name: number}, **begin) for number in range(lane.size)])
+    if not plain:  # `plan` finds out late
+        found = _by_quotient(address, inputs)
+        if found is not None:
+            return found
     try:
         return plan(address, inputs)
     except LayoutError:
-        found = _by_quotient(address, inputs) if inputs and not inputs[0].scalar else None
+        found = _by_quotient(address, inputs) if lane is not None and plain else None
         if found is None:
             raise
         return found
+
+
+def _is_of_bits(values: Sequence[int]) -> bool:
+    """Whether each bit of a number adds, or inverts, what it does to the first value, whatever the others are."""
+    rest = [(number & -number, number & (number - 1)) for number in range(len(values))]
+    first = values[0]
+    return all(values[number] - first == values[bit] - first + values[other] - first for number, (bit, other) in enumerate(rest)) \
+        or all(values[number] ^ first == values[bit] ^ values[other] for number, (bit, other) in enumerate(rest) if number)
 
 
 def _by_quotient(address: Address, inputs: Sequence[Input]) -> AddressCode | None:

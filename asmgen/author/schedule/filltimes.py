@@ -158,21 +158,21 @@ def _spaced(order: PartialOrder, fills: Sequence[int], ranges: Mapping[int, Tick
     """Each fill `spacing` ticks after the previous one, from `begin` on, in a tick of its range with room for it; if `alone`, in a gap. The
     next one follows the sooner, the less time a fill keeps the port."""
     found: dict[int, int] = {}
-    at, taken = begin, set[int]()
+    at, taken = begin, 0
     most, writers = max(order.step.costs[number].busy for number in fills), _writers(order)
     held: int | None = None
+    beside = order.table.starts(MEMORY, burst) & (order.table.starts(GAP, 1) if alone else -1)
     for number in fills:
         first, last = ranges[number]
         if writers.get(number) != held:
             held, at = writers.get(number), at + bool(found)  # the write of M0 has a tick between the two fills
         issue = min(order.step.costs[number].issue, order.step.room)
-        wanted = [(FREE, issue)] + [(MEMORY, burst)] * bool(burst) + [(GAP, 1)] * alone
-        tick = next((tick for tick in range(max(first, at), last + 1) if tick not in taken
-                     and all(order.table.free(resource, tick, count) for resource, count in wanted)), None)
-        if tick is None:
+        low = max(first, at)
+        ticks = (order.table.starts(FREE, issue) & beside & ~taken & (1 << max(0, last + 1)) - 1) >> low << low
+        if not ticks:
             return None
-        found[number] = tick
-        taken |= {*range(tick, tick + issue)}
+        tick = found[number] = (ticks & -ticks).bit_length() - 1
+        taken |= (1 << issue) - 1 << tick
         at = tick + max(1, spacing * order.step.costs[number].busy // most)
     return found
 
