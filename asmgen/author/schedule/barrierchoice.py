@@ -60,15 +60,17 @@ class BarrierSearch:
     def __init__(self, kinds: Sequence[FillKind], fills: Sequence[int], holds: Sequence[Ticks], grid: Sequence[int], length: int,
                  cover: int) -> None:
         self.fills, self.grid, self.cover, self.length = fills, grid, cover, length
-        self.every = frozenset(range(len(holds)))
+        self.every = (1 << len(holds)) - 1  # a bit for each hold
         self.alone = {barrier: tuple(zip(*(kind.range_of(barrier, length) for kind in kinds), strict=True)) for barrier in grid}
         many = Counter(fills)
         self.before = [cover * max(0, many[kind] - 1) for kind in range(len(kinds))]
         self.known: dict[_Ranges, tuple[int, ...] | None] = {}
-        self.serves = {barrier: frozenset(number for number, hold in enumerate(holds) if _stands_in(barrier, hold, length))
+        distinct = list(dict.fromkeys(holds))
+        masks = [sum(1 << number for number, hold in enumerate(holds) if hold == one) for one in distinct]
+        self.serves = {barrier: sum(mask for mask, hold in zip(masks, distinct, strict=True) if _stands_in(barrier, hold, length))
                        for barrier in grid}
         self.serving = frozenset(self.serves.values())
-        self.reached: dict[tuple[frozenset[int], int], bool] = {}
+        self.reached: dict[tuple[int, int], bool] = {}
         self.most = self._most()
         """No choice has more slack than what barriers in all ticks would allow; None: there is no choice."""
 
@@ -99,22 +101,24 @@ class BarrierSearch:
 
     def _serving(self, count: int, begun: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
         """Choices on the whole grid for narrow holds: each barrier serves one that those before it do not, as long as there are some."""
-        left = self.every.difference(*(self.serves[barrier] for barrier in begun))
+        left = self.every
+        for barrier in begun:
+            left &= ~self.serves[barrier]
         if not left:
             yield from (tuple(sorted({*begun, *more})) for more in itertools.combinations(self.grid, count - len(begun)))
         elif self._can_serve(left, count - len(begun)):
             for barrier in self.grid:
-                if min(left) in self.serves[barrier]:
+                if left & -left & self.serves[barrier]:
                     yield from self._serving(count, (*begun, barrier))
 
-    def _can_serve(self, holds: frozenset[int], count: int) -> bool:
+    def _can_serve(self, holds: int, count: int) -> bool:
         """Whether so many barriers serve some holds. Barriers that serve the same are one, so few answers are looked for."""
         if not holds or not count:
             return not holds
         key = holds, count
         if key not in self.reached:
-            first = min(holds)
-            self.reached[key] = any(self._can_serve(holds - served, count - 1) for served in self.serving if first in served)
+            first = holds & -holds
+            self.reached[key] = any(self._can_serve(holds & ~served, count - 1) for served in self.serving if first & served)
         return self.reached[key]
 
     def _moved(self, found: BarrierChoice | None) -> BarrierChoice | None:
@@ -131,7 +135,10 @@ class BarrierSearch:
     def _choice(self, barriers: tuple[int, ...], above: int | None = None) -> BarrierChoice | None:
         """A choice with its slack: the fill with the earliest deadline goes first, each `cover` after the one before. None if it has not
         more slack than `above`, or serves not all."""
-        if frozenset[int]().union(*(self.serves[barrier] for barrier in barriers)) != self.every:
+        served = 0
+        for barrier in barriers:
+            served |= self.serves[barrier]
+        if served != self.every:
             return None
         ranges = self._ranges(barriers)
         bound = self._bound(ranges)

@@ -130,18 +130,19 @@ def _place_in_ranges(order: PartialOrder, choice: BarrierChoice) -> None:
         return
     step, length = order.step, order.length
     ranges = order.ranges = dict(zip(step.of(UnitKind.FILL), choice.ranges, strict=True))
-    fills = _in_m0_order(order, dict(zip(plain_fills(order), choice.ticks, strict=True)))
+    writers = _writers(order)
+    fills = _in_m0_order(writers, dict(zip(plain_fills(order), choice.ticks, strict=True)))
     burst = max(step.costs[number].busy for number in fills)
     widest = max(1, length * burst // sum(step.costs[number].busy for number in fills))
     begins = [order.at[unit] + step.costs[unit].issue for unit in step.matrix[1:2]] + [2]  # M0 is written before that matrix unit
     for spacing in [*range(min(widest, burst), 0, -max(1, burst // 8)), 0]:
         for apart, alone, begin in itertools.product((True, False), (True, False), begins):
-            found = _spaced(order, fills, ranges, spacing, burst if apart else 0, alone, begin)
+            found = _spaced(order, fills, writers, ranges, spacing, burst if apart else 0, alone, begin)
             if found is not None:
                 for number, tick in found.items():
                     order.stand(number, tick, MEMORY)
-                _place_addresses(order, fills)
-                place_seldom(order, _writers(order))
+                _place_addresses(order, fills, writers)
+                place_seldom(order, writers)
                 return
     unit = step.units[fills[0]]
     raise NoRoom(unit, f"{len(fills)} fills find no room between the barriers of a step of {length} ticks{_beside(order, unit)}")
@@ -153,13 +154,13 @@ def _beside(order: PartialOrder, unit: Unit) -> str:
     return f", among them {described(unit)} and {described(order.step.units[read])}" if read is not None else ""
 
 
-def _spaced(order: PartialOrder, fills: Sequence[int], ranges: Mapping[int, Ticks], spacing: int,
+def _spaced(order: PartialOrder, fills: Sequence[int], writers: Mapping[int, int], ranges: Mapping[int, Ticks], spacing: int,
             burst: int, alone: bool, begin: int) -> dict[int, int] | None:
     """Each fill `spacing` ticks after the previous one, from `begin` on, in a tick of its range with room for it; if `alone`, in a gap. The
     next one follows the sooner, the less time a fill keeps the port."""
     found: dict[int, int] = {}
     at, taken = begin, 0
-    most, writers = max(order.step.costs[number].busy for number in fills), _writers(order)
+    most = max(order.step.costs[number].busy for number in fills)
     held: int | None = None
     beside = order.table.starts(MEMORY, burst) & (order.table.starts(GAP, 1) if alone else -1)
     for number in fills:
@@ -189,20 +190,18 @@ def _writers(order: PartialOrder) -> dict[int, int]:
     return found
 
 
-def _in_m0_order(order: PartialOrder, planned: Mapping[int, int]) -> list[int]:
+def _in_m0_order(writers: Mapping[int, int], planned: Mapping[int, int]) -> list[int]:
     """Fills by their planned ticks; those that share an M0 stay together."""
-    writers = _writers(order)
     groups: dict[int, list[int]] = {}
     for number in sorted(planned, key=lambda number: (planned[number], number)):
         groups.setdefault(writers.get(number, number), []).append(number)
     return [number for group in groups.values() for number in sorted(group)]
 
 
-def _place_addresses(order: PartialOrder, fills: Sequence[int]) -> None:
+def _place_addresses(order: PartialOrder, fills: Sequence[int], writers: Mapping[int, int]) -> None:
     """Each write of M0 after the fill before it, a tick or more before its own."""
     previous = -2
     done: set[int] = set()
-    writers = _writers(order)
     for number in fills:
         writer = writers.get(number)
         if writer is not None and writer not in done:
