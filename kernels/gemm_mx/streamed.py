@@ -89,4 +89,4 @@ def streamed(k: ag.TileBuilder) -> None:
                     ag.mma(k, C[i, j], x, y)
 
     epilogue = epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=False)
-    k.pipeline(step, depth.steps, ag.InOrder(), then=epilogue)
+    k.pipeline(step, depth.steps, ag.InOrder(), then=epilogue, few=True)

@@ -133,10 +133,11 @@ class TileBuilder(KernelBuilder):
         return 0, None
 
     def pipeline(self, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
-                 then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False) -> Shape:
+                 then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False,
+                 few: bool = False) -> Shape:
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
         check_written(self, {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit})
-        return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty)
+        return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty, few)
 
     def finish(self, waits: str = "auto", wait_states: str = "auto") -> Kernel:
         """Run the passes and return the finished kernel; see `KernelBuilder`. Where the family says so, code that needs no argument moves

@@ -30,8 +30,9 @@ from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.registers import Reg
 
 
-def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: str, own: LoopRegisters | None) -> Way:
-    """Emit all paths. `count` and `plain` are SGPRs, which are used up, or numbers; `plain` is None if all iterations are alike."""
+def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: str, own: LoopRegisters | None, few: bool = False) -> Way:
+    """Emit all paths. `count` and `plain` are SGPRs, which are used up, or numbers; `plain` is None if all iterations are alike. Where
+    launches run `few` steps, the last ones are straight code."""
     k = copies.k
     if isinstance(count, int) and plain is None:
         way = _known(copies, count, own)
@@ -44,7 +45,7 @@ def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: 
     steps = own.count if isinstance(count, int) else count
     unmasked = own.plain if isinstance(plain, int) else plain
     assert steps is not None
-    if unmasked is None and closes(copies):
+    if unmasked is None and not few and closes(copies):
         closing = ClosingPaths(copies, steps, done, own)
         closing.emit()
         return closing.way

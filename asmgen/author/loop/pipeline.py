@@ -43,7 +43,8 @@ _PLAIN_REGISTERS = (1 << SGPR_BIT) - 1  # VGPRs and AGPRs
 
 
 def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
-             then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False) -> Shape:
+             then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False,
+             few: bool = False) -> Shape:
     """Emit the loop of `count` steps. `count` is an SGPR, which is used up, or a number. It is at least 1; with `empty` an SGPR may be 0,
     and then the waves go on after the loop.
 
@@ -56,6 +57,8 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
       stands after the pipeline.
     - `early_exit`: an SGPR, the number of last iterations that a wave skips because all that it computes there is masked. It skips fewer
       than all of them; 0 or less skips none (`asmgen.author.loop.earlyexit`).
+
+    - `few`: launches run few steps. Straight code then ends the loop, whatever its text costs: the loop would run as many steps of nothing.
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
@@ -107,7 +110,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             if epilogue is not None and not overlap_pays(copies):
                 copies.epilogue = None
             done = k.fresh("pipeline_done")
-            way = emit_paths(copies, count, plain, done, own)
+            way = emit_paths(copies, count, plain, done, own, few)
             copies.emit_early_exits()
             sharing = Sharing(copies.loops_at, copies.sharing_end, own.cold) if own is not None else None
             leases = len(k.registers.ranges) if k.registers is not None else 0
