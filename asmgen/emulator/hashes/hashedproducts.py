@@ -1,7 +1,7 @@
 """Matrix products as expressions: each element of D is a hash of the instruction, of C and of its products in the order of k.
 
 The sum over k of r_k f(a_k) g(b_k) modulo two primes, with fixed random r_k, f and g, tells sequences of pairs apart but for chance (they
-are polynomials with different terms), and it is a matrix product itself.
+are polynomials with different terms), and it is a matrix product itself. A product of zeros that are constants is the constant 0.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ def bind_product(instruction: Instruction, carrier: HandleCarrier, table: Expres
     weights = mixed(_PLACE, np.arange(row.k))
 
     def step(group: Group) -> None:
+        if _is_zero(plan, carrier, group):  # a way to clear registers
+            carrier.shadow.vector[plan.d_slot:plan.d_slot + row.cd_regs, group.select] = 0
+            return
         factors = []
         for number, (source, side) in enumerate(((plan.a, _LEFT), (plan.b, _RIGHT))):
             hashes = _factor(source, carrier, group, table)
@@ -58,6 +61,17 @@ def bind_product(instruction: Instruction, carrier: HandleCarrier, table: Expres
                 target[group.select, int(lanes[block, at, 0]):int(lanes[block, at, -1]) + 1] = ids[:, block, at]
 
     return step
+
+
+def _is_zero(plan: Plan, carrier: HandleCarrier, group: Group) -> bool:
+    """Whether A, B and C are constants of 0, so that D is one, whatever the instruction is."""
+    read = [slice(source.slot, source.slot + source.count) for source in (plan.a, plan.b)]
+    if plan.c_slot >= 0:
+        read.append(slice(plan.c_slot, plan.c_slot + plan.row.cd_regs))
+    elif np.array(plan.c_value).view(np.uint32).any():
+        return False
+    return not plan.scales and not any(vector[part, group.select].any() for part in read
+                                       for vector in (carrier.shadow.vector, carrier.machine.vector))
 
 
 def _residues(hashes: Hashes) -> Residues:

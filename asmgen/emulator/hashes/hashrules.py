@@ -1,8 +1,8 @@
 """The rules of expression hashes: each result is a hash of its operation, rounding and operands, in order; moves keep what they move.
 
 Integers and constants of the run are constants. What the hardware approximates (exp, rcp, ...) and matrix products are expressions even of
-constants. Where data decides what happens (a compare that selects or masks lanes, a branch, an address), the hash follows the run, and the
-instruction is noted in `decisions`: what is claimed then holds for data that decides alike.
+constants, but for products of zeros. Where data decides what happens (a compare that selects or masks lanes, a branch, an address), the
+hash follows the run, and the instruction is noted in `decisions`: what is claimed then holds for data that decides alike.
 """
 
 from __future__ import annotations
