@@ -241,6 +241,7 @@ class Scheduler:
     def _branch(self, branch: Branch, instruction: Instruction, position: int) -> Leave:
         code, end = self.decoder.code, len(self.program)
         fork = instruction.name in ("s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join")
+        falls = instruction.name.startswith("s_cbranch")  # others may name the first instruction beyond a gap
 
         def leave(group: Group) -> bool:
             going = branch(group)
@@ -256,7 +257,7 @@ class Scheduler:
                     if self.idle > self.patience:  # a group that spins alone must come back too: it may be waiting for workgroups to start
                         self._again((group.waves, going, group.order, group.mode, group.index), position)
                         return False
-                elif going == position + 1 and not code.flows(going) or going >= end:
+                elif falls and going == position + 1 and not code.flows(going) or going >= end:
                     return self._past_the_end(group.waves, instruction)
                 group.position = going
                 return True
