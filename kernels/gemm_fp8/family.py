@@ -27,11 +27,9 @@ from asmgen.kernels.products.split import (
     timed_as,
 )
 
-_ENCODINGS = {"gfx950": "ocp", "gfx942": "fnuz"}
-
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    formats, encoding = tuple(ELEMENTS), _ENCODINGS[variant.arch]
+    formats, encoding = tuple(ELEMENTS), ag.architecture(variant.arch).fp8
     operands = (
         ag.Parameter("a_dtype", "build", str, "type of A", default="e4m3", choices=formats),
         ag.Parameter("b_dtype", "build", str, "type of B", default="e4m3", choices=formats),

@@ -21,7 +21,6 @@ from asmgen.kernels.rows.contract import (
     row_stride,
     stride_rules,
 )
-from asmgen.kernels.rows.eightbits import ENCODINGS
 from asmgen.kernels.rows.rowshape import with_lanes
 
 _DWORD = 4  # bytes
@@ -49,7 +48,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("rounding", "build", str, "of the scales of MX types, as quantize has it", default="even",
                      choices=("even", "floor", "up") if blocks else ("even",)),
         ag.Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides",
-                     default=ENCODINGS[variant.arch], choices=(ENCODINGS[variant.arch],)),
+                     default=ag.architecture(variant.arch).fp8, choices=(ag.architecture(variant.arch).fp8,)),
         *row_parameters(variant),
         *(row_stride(variant, name) for name in TENSORS if name not in ("d", MASK)), _stride_of_d(variant),
         replace(row_stride(variant, MASK), doc="bytes from one row of mask to the next", multiple_of=_DWORD,

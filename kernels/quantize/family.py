@@ -10,7 +10,6 @@ from asmgen.kernels.quantize.formats import BLOCKS, BYTES, GROUP, SOURCES, group
 from asmgen.kernels.quantize.strips import bands_of, bands_of_workgroup, parts_of_band, strip_of, transposed
 from asmgen.kernels.rows.blockscales import BLOCK
 from asmgen.kernels.rows.contract import MOST_ROWS, most_byte_stride, row_counts, row_parameters, row_stride
-from asmgen.kernels.rows.eightbits import ENCODINGS
 from asmgen.kernels.rows.rowshape import ROW_LANES, groups_of, rows_of_workgroup, with_lanes
 
 _DWORD = 4  # bytes
@@ -25,7 +24,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("from", "build", str, "type of x", default="bf16", choices=SOURCES),
         ag.Parameter("to", "build", str, "type of d", default="fp8", choices=(*BYTES, *blocks)),
         ag.Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides",
-                     default=ENCODINGS[variant.arch], choices=(ENCODINGS[variant.arch],)),
+                     default=ag.architecture(variant.arch).fp8, choices=(ag.architecture(variant.arch).fp8,)),
         ag.Parameter("group", "build", str, "what has a scale: tensor (given), token (a row), or so many columns of a row; "
                      "auto: 32 of MX types, of others token", default="auto", choices=groups),
         ag.Parameter("rounding", "build", str, "of the scales of MX types, by the largest magnitude: floor: its exponent; even: that after "

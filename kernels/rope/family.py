@@ -9,7 +9,6 @@ import asmgen as ag
 from asmgen.kernels.rope.shape import WAVES, heads_of_workgroup, most_heads, shape_of, tokens_of_grid
 from asmgen.kernels.rope.tensors import CACHES, SCALES, TENSORS, axes_of, heads_of, numbers_of, pairs_of, tensors_of, type_of
 from asmgen.kernels.rows.contract import preload_parameter
-from asmgen.kernels.rows.eightbits import ENCODINGS
 
 TYPES = ("bf16", "f16", "f32")
 _MOST_COLUMNS = 512
@@ -49,7 +48,7 @@ def _build_parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("cache_dtype", "build", str, "type of the caches: auto: that of x; fp8: e4m3 as the architecture has it, of numbers "
                      "over k_scale and v_scale, the largest ones for larger ones", default="auto", choices=("auto", "fp8")),
         ag.Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides",
-                     default=ENCODINGS[variant.arch], choices=(ENCODINGS[variant.arch],)),
+                     default=ag.architecture(variant.arch).fp8, choices=(ag.architecture(variant.arch).fp8,)),
         ag.Parameter("backward", "build", bool, "by the opposite angles, which is the gradient", default=False),
         preload_parameter(),
         ag.Parameter("dtype", "build", str, "type of x and y", default="bf16", choices=TYPES),

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asmgen as ag
 
-ENCODINGS = {"gfx950": "ocp", "gfx942": "fnuz"}
-"""How 8-bit floats encode numbers."""
 LARGEST = {("fp8", "ocp"): 448.0, ("bf8", "ocp"): 57344.0, ("fp8", "fnuz"): 240.0, ("bf8", "fnuz"): 57344.0,
            ("int8", "ocp"): 127.0, ("int8", "fnuz"): 127.0}
 MODE, _FP16_OVFL = 1, 23
