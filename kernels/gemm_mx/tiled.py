@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import depth_of
 from asmgen.kernels.gemm_mx.family import GEMM
-from asmgen.kernels.gemm_mx.formats import BLOCKED, bits_of, cells_of, group_rows, is_quantised, multiplied
+from asmgen.kernels.gemm_mx.formats import BLOCKED, SHAPES, bits_of, cells_of, group_rows, is_quantised, multiplied
 from asmgen.kernels.gemm_mx.operands import OperandInLds, OperandRows, chunks_of, operand_in_lds, plane_views, rows_of
 from asmgen.kernels.gemm_mx.scaling import scales_of
 from asmgen.kernels.gemm_mx.sharedquantised import shared_quantised
@@ -147,5 +147,5 @@ def tiled(k: ag.TileBuilder) -> None:
         with k.stage(), matrix:
             multiply(t, 1)
 
-    k.pipeline(step, depth.steps, ag.Modulo(),
-               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=made is None))
+    overlaps = made is None and (k.p.bias == "none" or k.p.mfma == SHAPES[0])  # a lane of 32 x 32 has a bias for each of its sums
+    k.pipeline(step, depth.steps, ag.Modulo(), then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=overlaps))

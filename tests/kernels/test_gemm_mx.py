@@ -42,6 +42,7 @@ def good(report: RunReport) -> bool:
 
 
 WIDE = {"mfma": "32x32x64"}
+BIASED = WIDE | {"bias": "row"}
 PLANES = {"a_dtype": "bf6", "b_dtype": "fp6", "fp6_storage": "planes"}
 CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (SMALL | {"out": "f32"}, {"m": 65, "n": 67, "k": 480, "lda": 544, "ldb": 576, "ldsa": 24, "ldsb": 32, "ldd": 69}, "random:1"),
@@ -78,7 +79,7 @@ def test_odd_shapes(case: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tile", "order", "k"), [(LARGE | WIDE, "lockstep", 256), (LARGE, "random:2", 768), (LARGE_ANY, "serial", 352),
+@pytest.mark.parametrize(("tile", "order", "k"), [(LARGE | BIASED, "lockstep", 256), (LARGE, "random:2", 768), (LARGE_ANY, "serial", 352),
                                                  (LARGE_ANY | PLANES, "random:3", 416), (LARGE | WIDE, "random:4", 1056)])
 def test_the_large_tiles(tile: dict[str, Any], order: str, k: int) -> None:
     assert good(run(tile | {"out": "f32"}, {"m": 253, "n": 254, "k": k}, order))
