@@ -14,6 +14,7 @@ from asmgen.kernels.rows.contract import (
     dense,
     dropout_arguments,
     dropout_parameters,
+    flag,
     most_byte_stride,
     pointers,
     row_counts,
@@ -27,9 +28,6 @@ _DWORD = 4  # bytes
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    def flag(name: str, doc: str) -> ag.Parameter:
-        return ag.Parameter(name, "build", bool, doc, default=False)
-
     blocks = tuple(BLOCKS) if variant.arch == "gfx950" and variant.lanes >= ag.LANES else ()
     return (
         ag.Parameter("kind", "build", str, "layer: (r - mean) / sqrt(var + eps); rms: r / sqrt(mean(r^2) + eps)", default="layer",

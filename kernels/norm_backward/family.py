@@ -12,6 +12,7 @@ from asmgen.kernels.rows.contract import (
     TYPES,
     dropout_arguments,
     dropout_parameters,
+    flag,
     pointers,
     row_counts,
     row_parameters,
@@ -24,9 +25,6 @@ _F32 = 4  # bytes
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    def flag(name: str, doc: str) -> ag.Parameter:
-        return ag.Parameter(name, "build", bool, doc, default=False)
-
     return (
         ag.Parameter("kind", "build", str, "of the norm", default="layer", choices=("layer", "rms")),
         flag("residual", "dr, the gradient that arrives at x by another way, is added to dx"),
@@ -35,9 +33,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         flag("dresidual", "the gradient before dropout is stored too: that of the residual"),
         ag.Parameter("rounds", "build", int, "rounds of Philox 4x32, those of norm", default=7, choices=(7, 10)),
         ag.Parameter("dtype", "build", str, "type of x, dy, dr, dx, w, dw and db", default="bf16", choices=TYPES),
-        *(one for one in row_parameters(variant) if one.name != "access"),
-        ag.Parameter("access", "build", str, "16 bytes a lane, from rows that begin at multiples of 4 bytes", default="wide",
-                     choices=("wide",)),
+        *row_parameters(variant, elements=False),
         *(row_stride(variant, name) for name in TENSORS), *dropout_parameters(),
     )
 

@@ -14,10 +14,8 @@ from asmgen.kernels.quantize.blockwise import set_modes
 from asmgen.kernels.quantize.eightways import EightBits
 from asmgen.kernels.quantize.formats import BLOCKS, BYTES, is_blocks, least_scale_stride, row_bytes
 from asmgen.kernels.quantize.strips import IN_WAVE, strip_of
-from asmgen.kernels.rows.blockscales import BLOCK, PAD, least_scales
+from asmgen.kernels.rows.blockscales import BLOCK, FAR, PAD, least_scales
 
-_FAR = 0x80000000
-"""An offset that no descriptor shows."""
 _SHOWN = 0x7FFFFFFF
 """Bytes that a descriptor shows where offsets of lanes decide alone."""
 _LOWER, _UPPER = 0x05040100, 0x07060302
@@ -135,7 +133,7 @@ class _Sides:
         """`out` stays where the comparison of the limit with a number holds, else it becomes an offset that no descriptor shows."""
         k = self.k
         with k.scratch("far") as far:
-            k.v_mov_b32(far, _FAR)
+            k.v_mov_b32(far, FAR)
             k.emit(f"v_cmp_{condition}_u32", ag.vcc, limit, number)
             k.v_cndmask_b32(out, far, out, ag.vcc)
 

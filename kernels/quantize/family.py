@@ -38,12 +38,10 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("columnwise", "build", bool, "also d_t, with scale_t where scales are found: the transpose of x, whose blocks are 32, "
                      "or whose groups are 128, rows of x", default=False,
                      choices=(False, True) if variant.lanes == max(ROW_LANES) else (False,)),
-        *(one for one in row_parameters(variant) if one.name not in ("access", "each")),
+        *(one for one in row_parameters(variant, elements=False) if one.name != "each"),
         ag.Parameter("each", "run", int, "groups of rows that a workgroup makes, one after the other; columnwise: bands of 32 rows, of "
                      "group 128 of 128",
                      minimum=1, maximum=MOST_ROWS, default_from=ag.Formula("as many as fill the GPU once", lambda p: _each(variant, p))),
-        ag.Parameter("access", "build", str, "16 bytes a lane, from rows that begin at multiples of 4 bytes", default="wide",
-                     choices=("wide",)),
         row_stride(variant, "x"),
         ag.Parameter("d_stride", "run", int, "bytes from one row of d to the next", minimum=1, multiple_of=_DWORD,
                      maximum=most_byte_stride(variant),

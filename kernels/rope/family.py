@@ -8,12 +8,11 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.rope.shape import WAVES, heads_of_workgroup, most_heads, shape_of, tokens_of_grid
 from asmgen.kernels.rope.tensors import CACHES, SCALES, TENSORS, axes_of, heads_of, numbers_of, pairs_of, tensors_of, type_of
+from asmgen.kernels.rows.budget import MOST
 from asmgen.kernels.rows.contract import preload_parameter
 
 TYPES = ("bf16", "f16", "f32")
 _MOST_COLUMNS = 512
-_VGPRS = 256
-"""Of a lane, without AGPRs."""
 _MOST_TOKENS = WAVES * ag.LANES
 _MOST = (1 << 32) - 1
 _USUAL_THETA = 10000.0
@@ -179,10 +178,10 @@ ROPE = ag.Family(
     rules=(*(rule for name in TENSORS for rule in (_fits(name), _even(name))),
            *(_reaches(name) for name in CACHES),
            ag.Rule("rotated must be at most d", ("rotated", "d"), lambda p: p["rotated"] <= p["d"]),
-           ag.Rule(f"rotated and d must leave room in {_VGPRS} VGPRs for what a lane has of a head: as many lanes share it, up to 16, as "
-                   "the largest power of two whose runs of up to 8 neighbours divide each half of neox, or all of gptj, and whose dwords "
-                   "divide the rest", ("rotated", "d", "style", "dtype", "table", "norm", "cache", "cache_dtype", "nope_first"),
-                   lambda p: shape_of(p).vgprs(p) <= _VGPRS),
+           ag.Rule(f"rotated and d must leave room in {MOST} VGPRs for what a lane has of a head: as many lanes share it, up to 16, "
+                   "as the largest power of two whose runs of up to 8 neighbours divide each half of neox, or all of gptj, and whose "
+                   "dwords divide the rest", ("rotated", "d", "style", "dtype", "table", "norm", "cache", "cache_dtype", "nope_first"),
+                   lambda p: shape_of(p).vgprs(p) <= MOST),
            ag.Rule("cache must be false where second is", ("cache", "second"), lambda p: p["second"] or not p["cache"]),
            ag.Rule("cache_dtype must be auto where cache is false", ("cache", "cache_dtype"),
                    lambda p: p["cache"] or p["cache_dtype"] == "auto"),

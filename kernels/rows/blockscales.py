@@ -9,8 +9,8 @@ BLOCK = 32
 """Columns that share a scale."""
 PAD, SHUFFLED_ROWS = 8, 32
 """Columns and rows of scales that lie together where they are shuffled (docs/facts/blockscales.md section 2)."""
-_FAR = 0x80000000
-"""An offset beyond a row's scales."""
+FAR = 0x80000000
+"""An offset that no descriptor of rows shows."""
 _AROUND = 61
 """Of the bytes of 32 shuffled rows, those that the last ones of a row lie before: scale 7 of row 0 is byte 194 of 256, and rows begin at
 bytes up to 61."""
@@ -34,7 +34,7 @@ class BlockScales:
         with k.scratch("first_lane") as own, k.scratch("first_lanes", 2, "s") as first, k.scratch("far") as far:
             k.v_and_b32(own, BLOCK // run - 1, k.lane)
             k.v_cmp_eq_u32(first, 0, own)
-            k.v_mov_b32(far, _FAR)
+            k.v_mov_b32(far, FAR)
             k.v_cndmask_b32(self.at, far, self.at, first)
 
     def _byte(self, block: int) -> int:

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from itertools import product
 
 import asmgen as ag
-from asmgen.kernels.rows.rowshape import PER_LANE, RowShape
+from asmgen.kernels.rows.rowshape import PAGE, PER_LANE, RowShape
 
 MOST = 256
 """Registers that a vector instruction names (docs/facts/instructions.md section 1); two waves of a SIMD have as many each."""
 _OVERHEAD = 24
 """What stands beside tiles: the numbers of lane and work-item, a byte of the lane for each size of element, two words of sums of waves, up
 to six figures of a row, and what operations hold on their way, at most eight."""
-_PAGE = 4096
-"""Bytes that an immediate offset counts: each so many of a row have an address register."""
 PHILOX_STATE = 8
 """Registers of a call on its way (author/ops/draws.py)."""
 _CALLS = 4
@@ -56,7 +54,7 @@ def fits(shape: RowShape, held: int) -> bool:
 
 
 def _with_overhead(shape: RowShape, held: int) -> int:
-    return held + _OVERHEAD + -(-shape.fragments * PER_LANE * shape.across * 4 // _PAGE)
+    return held + _OVERHEAD + -(-shape.fragments * PER_LANE * shape.across * 4 // PAGE)
 
 
 def first_that_fits(shape: RowShape, candidates: Iterable[RowPlan], need: Callable[[RowPlan], int]) -> RowPlan:

@@ -13,20 +13,27 @@ _DWORD = 4  # bytes
 TYPES = ("bf16", "f16", "f32")
 
 
-def row_parameters(variant: ag.Variant, fragments: int | None = None) -> tuple[ag.Parameter, ...]:
-    """Columns and rows, who shares them, and how elements move. `fragments` are those that a lane has of a row at most."""
+def row_parameters(variant: ag.Variant, fragments: int | None = None, elements: bool = True) -> tuple[ag.Parameter, ...]:
+    """Columns and rows, who shares them, and how elements move: one by one too, if `elements`. `fragments` are those that a lane has of a
+    row at most."""
     most = most_columns(variant.lanes, fragments)
     return (
         ag.Parameter("columns", "build", int, "elements of a row", default=min(1024, most), minimum=1, maximum=most,
                      tried=(most - 1,)),
         ag.Parameter("lanes", "build", int, "lanes that share a row: of a wave up to 64, else of all waves", default=64),
         ag.Parameter("access", "build", str, "wide: 16 bytes a lane, from rows that begin at multiples of 4 bytes; element: one by "
-                     "one, from any row", default="wide", choices=("wide",) if variant.lanes < ag.LANES else ("wide", "element")),
+                     "one, from any row", default="wide",
+                     choices=("wide", "element") if elements and variant.lanes >= ag.LANES else ("wide",)),
         preload_parameter(),
         ag.Parameter("rows", "run", int, "rows", minimum=1, maximum=MOST_ROWS),
         ag.Parameter("each", "run", int, "groups of rows that a workgroup makes, one after the other", minimum=1, maximum=MOST_ROWS,
                      default_from=ag.Formula("as many as fill the GPU once", lambda p: rows_of_workgroup(variant, p))),
     )
+
+
+def flag(name: str, doc: str) -> ag.Parameter:
+    """A build parameter that is false by default."""
+    return ag.Parameter(name, "build", bool, doc, default=False)
 
 
 def preload_parameter() -> ag.Parameter:

@@ -9,6 +9,8 @@ import asmgen as ag
 
 PER_LANE = 8
 """Neighbours of a lane: 16 bytes of 16-bit elements, and what one Philox call of 128 bits serves."""
+PAGE = 4096
+"""Bytes that an immediate offset counts: each so many of a row have an address register."""
 FEW_FRAGMENTS = 4
 """Runs of PER_LANE neighbours in a lane, of a row that several numbers of lanes can hold: 32 VGPRs in float32."""
 MOST_FRAGMENTS = 8

@@ -11,9 +11,8 @@ import itertools
 from collections.abc import Iterator
 
 import asmgen as ag
-from asmgen.kernels.rows.rowshape import PER_LANE, RowShape
+from asmgen.kernels.rows.rowshape import PAGE, PER_LANE, RowShape
 
-_PAGE = 4096  # bytes that an immediate offset counts
 _WIDEST = 4  # dwords that a load brings a lane
 _LOADS = {1: "buffer_load_dword", 2: "buffer_load_dwordx2", 4: "buffer_load_dwordx4"}
 
@@ -231,9 +230,9 @@ class RowTensor:
         with k.scratch("page_bytes") as far:
             page = 0
             for run, at in itertools.product(range(tile.across), range(f.registers)):
-                now, offset = divmod(((number + run) * f.columns * f.registers // f.items + at) * self.size * inside, _PAGE)
+                now, offset = divmod(((number + run) * f.columns * f.registers // f.items + at) * self.size * inside, PAGE)
                 if now > page:
-                    k.v_add_u32(far, now * _PAGE, lane_bytes(self.walk, self.size))
+                    k.v_add_u32(far, now * PAGE, lane_bytes(self.walk, self.size))
                     page = now
                 yield tile.base(0, run)[at], far if page else lane_bytes(self.walk, self.size), offset
 
@@ -255,10 +254,10 @@ def lane_bytes(walk: RowWalk, size: int) -> ag.Reg:
 def load_run(walk: RowWalk, raw: ag.Reg, descriptor: ag.Reg, size: int, number: int, nontemporal: bool = False) -> None:
     """A lane's PER_LANE neighbours of run `number` of a row, whole dwords beyond the descriptor's end as 0."""
     k = walk.k
-    page, first = divmod(number * PER_LANE * walk.shape.across * size, _PAGE)
+    page, first = divmod(number * PER_LANE * walk.shape.across * size, PAGE)
     with k.scratch("page_bytes") as far:
         if page:
-            k.v_add_u32(far, page * _PAGE, lane_bytes(walk, size))
+            k.v_add_u32(far, page * PAGE, lane_bytes(walk, size))
         for dword in range(0, raw.count, _WIDEST):
             last = min(dword + _WIDEST, raw.count) - 1
             k.emit(_LOADS[last - dword + 1], raw[dword:last], far if page else lane_bytes(walk, size), descriptor, 0, offen=True,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.rows.contract import ROW_GRID, TYPES, pointers, row_counts, row_parameters, row_stride, stride_rules
+from asmgen.kernels.rows.contract import ROW_GRID, TYPES, flag, pointers, row_counts, row_parameters, row_stride, stride_rules
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE, ROW_LANES, most_columns, with_lanes
 from asmgen.kernels.softmax.tensors import TENSORS, tensors_of
 
@@ -16,9 +16,6 @@ _TWO_PASSES = 2 * ONE_PASS
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    def flag(name: str, doc: str) -> ag.Parameter:
-        return ag.Parameter(name, "build", bool, doc, default=False)
-
     one_pass = variant.passes == 1
     fragments = MOST_FRAGMENTS if one_pass else _TWO_PASSES // (PER_LANE * variant.lanes)
     return (
