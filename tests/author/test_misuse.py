@@ -331,6 +331,48 @@ def forgets_the_group(k: TileBuilder) -> None:
     k.pipeline(step, count, ag.PingPong(), groups=k.registers.sgprs(1, "group"))
 
 
+def stages(k: TileBuilder, written: int, read: int) -> None:
+    """A step that writes A for an iteration and multiplies that of another one; A has two stages."""
+    C, A, B = product(k)
+    k.registers.release("A")
+    A = k.tile("As", 32, 16, k.matrix_shape("f32_32x32x16_bf16").a, stages=2)
+    ag.zero(k, C)
+    memory, matrix = k.streams("memory", "matrix")
+
+    def step(t: ag.StepIndex) -> None:
+        made = A[t + written]
+        with k.stage(), memory, ag.operation(k, "make", [t + written], writes=made.registers.mask):
+            for register in made.registers:
+                k.v_mov_b32(register, 0)
+        with k.stage(), matrix:
+            ag.mma(k, C, A[t + read], B)
+
+    k.pipeline(step, 4, ag.InOrder(), then=doubles(k, C))
+
+
+def overwrites_a_stage_too_early(k: TileBuilder) -> None:
+    stages(k, 2, 0)
+
+
+def reads_a_stage_too_early(k: TileBuilder) -> None:
+    stages(k, 0, 1)
+
+
+def gives_a_function_as_the_epilogue(k: TileBuilder) -> None:
+    step, count, C = summing(k)
+    k.pipeline(step, count, ag.InOrder(), then=lambda: ag.mul(k, C, C, 2.0))  # type: ignore[arg-type]
+
+
+def calls_the_step(k: TileBuilder) -> None:
+    _, count, _ = summing(k)
+    k.pipeline(None, count, ag.InOrder())  # type: ignore[arg-type]
+
+
+def makes_no_schedule(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+    k.pipeline(step, count, ag.InOrder)  # type: ignore[arg-type]
+
+
 def clears_no_sums(k: TileBuilder) -> None:
     step, count, C = summing(k)
     k.pipeline(step, count, ag.InOrder(), then=doubles(k, C))
@@ -388,6 +430,11 @@ CASES = (
     (forgets_the_count, rf"{HERE}: count=s\d+: nothing has written 'steps' before the pipeline"),
     (forgets_the_group, rf"{HERE}: groups=s\d+: nothing has written 'group' before the pipeline"),
     (clears_no_sums, rf"{HERE}: v_mfma_.* adds to .*, which nothing has written before the pipeline"),
+    (overwrites_a_stage_too_early, rf"{HERE}: v_mfma_.* reads As\[0\] for iteration t, where .* has written for 2 iterations later"),
+    (reads_a_stage_too_early, rf"{HERE}: v_mfma_.* reads As\[[01]\] for iteration t\+1, where .* has written for 2 iterations earlier"),
+    (gives_a_function_as_the_epilogue, rf"{HERE}: then=<function .*: what follows is one value, such as FollowingEpilogue"),
+    (calls_the_step, rf"{HERE}: step=None: a pipeline takes a function of the iteration t"),
+    (makes_no_schedule, rf"{HERE}: schedule=<class .*InOrder'> is no schedule; InOrder\(\) would do"),
     (frees_what_is_not_there, rf"{HERE}: no range is named 'X'"),
     (reads_what_the_loop_left, rf"{HERE}: v\d+ is used after its release: it was 'A' .*the taking of 'more\w*', for which no register"),
     (differs_from_buffer_to_buffer, rf"{HERE}: the step emits different operations in different phases"),
@@ -404,6 +451,7 @@ def test_misuse_is_refused_at_the_authors_line(write: Callable[[TileBuilder], No
 
 
 def test_the_right_kernel_is_taken() -> None:
+    stages(builder(), 1, 0)
     k = builder()
     has_an_epilogue(k)
     assert any("mul_f32" in item.name for item in k.finish().program.instructions)

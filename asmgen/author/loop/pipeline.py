@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.emit.coldblocks import Sharing
 from asmgen.author.emit.pipelinetext import PipelineText
+from asmgen.author.loop.buffercheck import check_buffers
 from asmgen.author.loop.copycosts import overlap_pays
 from asmgen.author.loop.looponly import loop_only
 from asmgen.author.loop.looppaths import emit_paths
@@ -62,6 +63,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
+    _check_values(k, step, schedule, then)
     _check_count(k, count, plain, empty)
     epilogue = then.overlapped if then is not None else None
     roles = isinstance(schedule, ProducerConsumer)
@@ -81,6 +83,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
         k.registers.end_spare()  # the step makes addresses of its own
     with loop_registers(k, count, plain, ends_plain) as own:
         units = StepUnits(k, step, schedule)
+        check_buffers(k, units)
         spread_loads(k)
         _check_shape(k, units.shape, plain, early_exit, roles or epilogue is not None)
         _refuse_changes(units, given)
@@ -172,6 +175,17 @@ def _check_shape(k: Builder, shape: Shape, plain: Reg | int | None, early_exit: 
     if early_exit is not None and (shape.arrangement.lead or ends_otherwise):
         other = "operations of the next step that run across it" if not ends_otherwise else "roles or an overlapped epilogue"
         raise PipelineError(f"early_exit= lets waves leave the loop after a barrier, which does not go with {other}", k.here())
+
+
+def _check_values(k: Builder, step: object, schedule: object, then: object) -> None:
+    if not callable(step):
+        raise PipelineError(f"step={step!r}: a pipeline takes a function of the iteration t, not what a call of it returns", k.here())
+    if isinstance(schedule, type) or not hasattr(schedule, "arrange"):
+        made = f"{schedule.__name__}()" if isinstance(schedule, type) else "InOrder(), PingPong() or Modulo()"
+        raise PipelineError(f"schedule={schedule!r} is no schedule; {made} would do", k.here())
+    if then is not None and not hasattr(then, "follow"):
+        raise PipelineError(f"then={then!r}: what follows is one value, such as FollowingEpilogue(body) of a function without arguments",
+                            k.here())
 
 
 def _check_count(k: Builder, count: Reg | int, plain: Reg | int | None, empty: bool) -> None:
