@@ -2,7 +2,8 @@
 
 The figures stand in kernels/figures/KERNEL-GPU.json with what they were made of (`kernels/figuretables`). What is there and was made by
 today's model of today's code objects is not timed again, so the tool goes on where it was stopped; other figures go. At the end it says how
-much the choice gains over the best single variant, on the geometric mean of all shapes.
+much the choice gains over the best single variant, on the geometric mean of all shapes; with --invariant, what bits that depend on N and K
+alone cost.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import click
 import asmgen.kernels.tuned as tuned
 from asmgen.isa.timing import GPUS, timing
 from asmgen.kernels.figuretables import FigureTable, engine_digest, packaged, path_of, read_table, table_digest, write_table
+from asmgen.kernels.products.contract import DEALT
 from asmgen.kernels.products.modelshapes import SHAPES
 from asmgen.kernels.registry import family as find_family
 from asmgen.tools.entry import status_of
@@ -32,9 +34,13 @@ _BETWEEN = 8
 @click.option("--gpu", required=True, type=click.Choice(sorted(GPUS)))
 @click.option("--shapes", type=int, default=len(SHAPES), help="Only so many of them.")
 @click.option("--gain", is_flag=True, help="Time nothing; say what the choice gains.")
-def commands(kernel: str, gpu: str, shapes: int, gain: bool) -> int:
+@click.option("--invariant", is_flag=True, help="Time nothing; say what invariant=true costs.")
+def commands(kernel: str, gpu: str, shapes: int, gain: bool, invariant: bool) -> int:
     """Time, keep, and say what the choice gains."""
     chosen = [{"m": m, "n": n, "k": k} for m, n, k in SHAPES[:shapes]]
+    if invariant:
+        click.echo(_cost(kernel, gpu, chosen))
+        return 0
     if not gain:
         _time(kernel, gpu, chosen)
     click.echo(_gain([tuned.estimated(kernel, GPUS[gpu], gpu, given, everything=True) for given in chosen]))
@@ -64,8 +70,28 @@ def _time(kernel: str, gpu: str, chosen: Sequence[Mapping[str, Any]]) -> None:
 def _wanted(kernel: str, gpu: str, chosen: Sequence[Mapping[str, Any]]) -> list[str]:
     """The builds that may serve one of the shapes."""
     library, units = find_family(kernel), timing(gpu).clocks("compute_units")
-    keys = {tuned.timed_key(library, one.build): None for given in chosen for one in candidates(library, GPUS[gpu], given, units)}
+    ways: Sequence[Mapping[str, Any]] = ({},) if library.settled is None else ({}, {"invariant": True})
+    keys = {tuned.timed_key(library, one.build): None for given in chosen for way in ways
+            for one in candidates(library, GPUS[gpu], {**given, **way}, units)}
     return list(keys)
+
+
+def _cost(kernel: str, gpu: str, chosen: Sequence[Mapping[str, Any]]) -> str:
+    """What the fastest invariant variant takes of the fastest one's time, where that shares K among workgroups or waves, and elsewhere."""
+    found: dict[bool, list[tuple[float, str]]] = {True: [], False: []}
+    for given in chosen:
+        fast, fixed = (tuned.estimated(kernel, GPUS[gpu], gpu, one)[0] for one in (given, {**given, "invariant": True}))
+        shared = fast.build["split_k"] > 1 or fast.build["schedule"] == DEALT
+        found[shared].append((fixed.seconds / fast.seconds, " x ".join(map(str, given.values()))))
+    lines = []
+    for shared, rows in found.items():
+        if rows:
+            most, where = max(rows)
+            which = "shares" if shared else "does not share"
+            mean = sum(ratio for ratio, _ in rows) / len(rows)
+            lines.append(f"{len(rows)} shapes whose fastest variant {which} K: invariant=true is predicted to take {mean:.3f} of its time "
+                         f"on the mean, {most:.3f} at most ({where})")
+    return "\n".join(lines)
 
 
 def _spelled(one: tuned.Estimated) -> str:
