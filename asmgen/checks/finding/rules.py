@@ -99,6 +99,12 @@ _TABLE = (
          "wherever it stands: those with fewer are a barrier ahead from there on, or, where no barrier follows, the others wait at their "
          "last one until these have ended. Only code with tokens or a stagger is judged; not ways with a loop over barriers, roles, "
          "which have barriers of their own, nor waves that end at once."),
+    LintRule("W015", "error", "waves that race in LDS",
+         "Two waves of a workgroup may touch the same bytes of LDS at once, and one of them writes: on the ways that lead there no "
+         "barrier, or no wait before it, orders the two. Addresses follow from constants and the work-item's number, ways through loops "
+         "and branches that all waves take alike are followed; where anything speaks against the race, nothing is said. `asmgen prove` "
+         "says of a whole kernel whether there is none. One race is named of a kernel, none where W002 or W003 is an error. It is a "
+         "warning where the metadata allows 1,024 work-items, as it does where nobody said how many there are."),
     LintRule("E001", "error", "buffer offset beyond 4095",
          "The offset of MUBUF and MTBUF has 12 bits. LLVM 22's assembler takes 4096 and encodes 0: another address than was written."),
     LintRule("E002", "warning", "s_nop above 15",

@@ -10,6 +10,7 @@ from asmgen.checks.lint.encoding import encoding_findings
 from asmgen.checks.lint.erratarules import erratum_findings
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.lint.idlewaits import told_as_wait_states
+from asmgen.checks.lint.racerules import race_findings
 from asmgen.checks.lint.registerrules import register_findings
 from asmgen.checks.waits.verify import Verifier
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
@@ -50,6 +51,7 @@ def _lint(program: Program, file: str, facts: KernelFacts, severities: tuple[str
         found += register_findings(program, flow, runs, facts)
     if notes:
         found = told_as_wait_states(found, program, flow)
+        found += race_findings(program, block_of_program(program, facts), facts.lds, found)
     found.sort(key=lambda finding: (finding.position, SEVERITIES.index(finding.severity)))
     found = [replace(finding, file=file, kernel=program.name) for finding in apply_silence(found, program.instructions)]
     return found if notes else [finding for finding in found if finding.severity in severities]

@@ -42,8 +42,9 @@ class _TwoWaves:
     pending: tuple[Decision, ...] | None
 
 
-def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int | None = None) -> RaceProof:
-    """Judge a program for workgroups of `block` work-items (None: not known). `lds` is how many bytes its workgroups have, where known."""
+def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int | None = None, once: bool = False) -> RaceProof:
+    """Judge a program for workgroups of `block` work-items (None: not known). `lds` is how many bytes its workgroups have, where known.
+    With `once`, what few values of registers do not decide stays unknown, which is quicker."""
     kinds = access_kinds(program, lds)
     if not kinds:
         return RaceProof(PROVEN, "no instruction touches LDS", block=block)
@@ -53,7 +54,8 @@ def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int |
     if block[0] * block[1] * block[2] <= 64:
         return RaceProof(PROVEN, "a workgroup is one wave", block=block, assumptions=assumed[:1])
     proof = _attempt(program, block, kinds, assumed, (FEW, SOME))
-    again = proof.status == UNKNOWN and (proof.race is None or proof.race.first != proof.race.second)  # more values change no data
+    data = proof.race is not None and proof.race.first == proof.race.second  # more values change no data
+    again = proof.status == UNKNOWN and not once and not data
     return _attempt(program, block, kinds, assumed, (MANY, MANY)) if again else proof
 
 
