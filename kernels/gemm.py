@@ -19,6 +19,7 @@ import numpy as np
 
 from asmgen.isa.quote import quoted
 from asmgen.kernels.built import code_object
+from asmgen.kernels.gemm_mx.formats import ELEMENTS
 from asmgen.kernels.matmul import ALIGNMENT, HALVES, OUTS, linear, matmul
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, plain_name
@@ -62,7 +63,6 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
 
 _CODES = {"float8_e4m3fn": "fp8", "float8_e5m2": "bf8", "float4_e2m1fn_x2": "fp4"}
 """Types of tensors whose elements say what they are; others are bytes of codes."""
-_CODE_BITS = {"fp4": 4, "fp6": 6, "bf6": 6, "fp8": 8, "bf8": 8}
 _SCALES = ("uint8", "float8_e8m0fnu")
 _FEWEST_ROWS, _COMPUTE_UNITS = 16, 256
 """Rows of the smallest tile, and compute units of an MI355X (docs/facts/microarchitecture.md section 2.5)."""
@@ -149,9 +149,9 @@ def _mx_plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dt
             raise TensorError(f"{name} of gemm.mx must be {' or '.join(_SCALES)}, got {plain_name(known[name][2])}")
     elements = {}
     for name, dtype in types.items():
-        if dtype not in _CODE_BITS and dtype != raw:
-            raise TensorError(f"{name}_dtype of gemm.mx must be one of {', '.join(_CODE_BITS)}, got {quoted(dtype)}")
-        bits = 8 if dtype == raw else _CODE_BITS[dtype]
+        if dtype not in ELEMENTS and dtype != raw:
+            raise TensorError(f"{name}_dtype of gemm.mx must be one of {', '.join(ELEMENTS)}, got {quoted(dtype)}")
+        bits = 8 if dtype == raw else ELEMENTS[dtype]
         elements[name] = [count * 8 // bits for count in (known[name][0][-1], _row_stride(known[name]), known[name][1][0])]
     m, n, k = known["a"][0][-2], known["b"][0][-2], elements["a"][0]
     if elements["b"][0] != k:
