@@ -43,7 +43,8 @@ def block_outputs(form: BlockForm, x: Array, error: Array | float = 0.0) -> tupl
         codes = [np.clip(np.ldexp(known + sign * offs, _BIAS - high[..., None]), -most, most).astype(kind).view(np.uint8)
                  for sign in (-1, 1)]
     bits = ag.element_bits(form.element)
-    ends = [_packed(choice(*codes).reshape(rows, -1), bits).astype(float) for choice in (np.minimum, np.maximum)]
+    least = np.where((codes[0] ^ codes[1]) >> bits - 1 & 1, 0, np.minimum(*codes))  # of either sign: 0 is among the numbers between
+    ends = [_packed(one.reshape(rows, -1), bits).astype(float) for one in (least, np.maximum(*codes))]
     unknown = np.repeat((high == _NAN) | (low != high), BLOCK * bits // 8, 1)
     ends = [np.where(unknown, end, one) for end, one in zip((0.0, 255.0), ends, strict=True)]
     d = ag.Output("d", (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2, (slice(None), slice(ends[0].shape[1])))

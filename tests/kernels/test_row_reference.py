@@ -40,3 +40,13 @@ def test_errors_decide_codes_and_scales_of_blocks() -> None:
     x[0, 0] = 7.0
     unsure, scales = block_outputs(form, x, 1e-6)
     assert scales.tolerance[0, 0] == 0.5 and scales.expected[0, 0] == 127.5 and unsure.tolerance[0, 5] == 127.5
+
+
+def test_elements_of_either_sign_may_have_codes_of_both() -> None:
+    """From -0.25 to 0.25 of mxfp8 there are codes from 0x00 and from 0x80 on, where a range between both ends has no 0."""
+    x = np.full((1, 32), 256.0, np.float32)
+    x[0, 5] = 0.0
+    error = np.where(x == 0, 0.25, 0.0)
+    d, _ = block_outputs(BlockForm("fp8", "even", "plain", 1), x, error)
+    assert d.expected[0, 5] - d.tolerance[0, 5] == 0 and 128 < d.expected[0, 5] + d.tolerance[0, 5] < 255
+    assert not np.delete(d.tolerance, 5, 1).any()
