@@ -11,4 +11,8 @@ What bounds the time of b = hq = 16 and 4096 queries and keys on MI355X: the fiv
 (docs/facts/model_evidence.md section 3), so e times the clock grows up to e = 100, where it is 1474 MHz: 3.56 ms at least. The kernels
 beside it move O, dO, dQ and its float32 sums, 1.34 GB, 0.17 ms at the 8 TB/s of HBM. So no order of instructions brings the three launches
 below 3.72 ms. With a causal mask, workgroups of 256 keys take 1088 of 2048 steps: 2.06 ms at least.
+
+With d = 64 a step has 324 instructions for 1280 clk of the matrix cores. One wave a SIMD issues them in 1595 clk by the timing table (4 clk
+each, 8 of v_exp_f32, and the issue that each matrix instruction holds up), so matrix cores are busy 0.80 at most. 1998 clk are predicted,
+0.64; most of the rest waits for the bus of LDS.
 """
