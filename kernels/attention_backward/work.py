@@ -162,8 +162,7 @@ def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], 
         sums = ag.Matrix("dq_sums", k.p.dq_type, base, k.argument("sq"), d, d, argument="dq_sums").walk(row0, block, ROWS_AHEAD)
     statistics = _statistics(k, at, row0, columns)
     run(QueryHead(q.walk(row0, block, ROWS_AHEAD), do.walk(row0, block, ROWS_AHEAD), sums, statistics, row0, steps))
-    if k.p.dq == "ordered" or k.p.window or k.p.varlen:  # else the last step reads nothing but dS after its last barrier
-        k.s_barrier()  # where heads may have no steps, proofs count on one barrier in each
+    k.s_barrier()  # the next head's first rows go where the last step still reads
     k.s_add_u32(at.head, at.head, 1)
     k.s_sub_u32(at.heads, at.heads, 1)
     k.s_cmp_lg_u32(at.heads, 0)
