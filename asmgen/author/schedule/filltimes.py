@@ -59,6 +59,20 @@ def _chosen(order: PartialOrder, known: Mapping[int, int]) -> BarrierChoice | No
                        "stages of LDS would work")
 
 
+def check_handoffs(order: PartialOrder, barriers: Sequence[int]) -> None:
+    """Raises NoRoom where no barrier stands within a handoff of LDS: barriers were chosen by where computed values would be written if
+    nothing else were in the way, and those may have come to stand elsewhere. Of one tick, the barrier is the last."""
+    at, length = order.at, order.length
+    for handoff in order.step.handoffs:
+        if handoff.write not in at or handoff.read not in at:
+            continue
+        write, read = at[handoff.write], at[handoff.read] + handoff.copies * length
+        first, last = (write, read - 1) if handoff.fresh else (read, write - 1)
+        if not any(first + (barrier - first) % length <= last for barrier in barriers):
+            unit, other = order.step.units[handoff.write], order.step.units[handoff.read]
+            raise NoRoom(unit, f"no barrier stands between {described(unit)} and {described(other)}; more stages of LDS would work")
+
+
 def plain_fills(order: PartialOrder) -> list[int]:
     """The fills of a plain copy of the step."""
     return [number for number in order.step.of(UnitKind.FILL) if not order.step.units[number].tag.seldom]

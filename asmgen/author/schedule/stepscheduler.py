@@ -20,7 +20,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TypeVar
 
-from asmgen.author.schedule.filltimes import place_fills
+from asmgen.author.schedule.filltimes import check_handoffs, place_fills
 from asmgen.author.schedule.givenup import given_up
 from asmgen.author.schedule.keptorders import imposed, orders_file, read_orders
 from asmgen.author.schedule.matrixtimes import place_matrix
@@ -106,6 +106,7 @@ class _Orders:
             order, barriers = _kept(self._framed, (length, delay, spread), lambda: _frame(begun, spread))
             whole = order.copy(exact, spread)
             place_compute(whole)
+            check_handoffs(whole, barriers)
             return Refinement(whole, barriers, _ordered)
         except NoRoom as error:
             self.step.failures.append(error)
