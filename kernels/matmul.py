@@ -218,7 +218,7 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
     pointers = [argument.name for argument in contract.given if argument.type == "pointer"]
     unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.counts)
     launches = launch_list(code_object(library, arch, build), contract, values)
-    return _Plan(launches, build["schedule"] == ELEMENTS, numbers, unread, scaling.counts, scaling.by_columns)
+    return _Plan(launches, values["schedule"] == ELEMENTS, numbers, unread, scaling.counts, scaling.by_columns)
 
 
 def _called(name: str) -> str:
