@@ -37,7 +37,9 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     """a @ b.T in bfloat16 with float32 accumulation: `a` is [M, K], `b` is [N, K] as torch.nn.Linear holds weights, `out` is [M, N].
 
     M, N and K are 1 or more. A tensor has its rows, or its columns, side by side, with any stride between them; a numpy array may be any
-    view. The function returns `out`, which must not share elements with `a` or `b`. Without `out` it makes one like `a`.
+    view. PyTorch copies an `a` or `b` that lies otherwise (every second column, an expanded row) on its current stream, so that such a view
+    is refused with a `stream`. Such an `out`, and such a tensor of another library, are refused. The function returns `out`, which must not
+    share elements with `a` or `b`. Without `out` it makes one like `a`.
 
     The kernel is the variant that is predicted the fastest for these sizes (`asmgen tune --why` shows from which figures). Where K is no
     multiple of 64, or a stride or an address no multiple of 16 bytes, a slower one loads element by element. Where workgroups share the

@@ -418,6 +418,15 @@ def test_gemm_takes_rows_apart_of_tensors(shared_cache: None) -> None:
             gemm.bf16(parts[0], wrap(b), parts[2], device=device)
 
 
+@pytest.mark.parametrize("name", ["every other column", "one row again and again"])
+def test_gemm_copies_what_a_view_of_pytorch_cannot_show_a_kernel(shared_cache: None, name: str) -> None:
+    a, b, out = VIEWS[name](5, 1), VIEWS[name](19, 2), np.full((5, 19), 7, ml_dtypes.bfloat16)
+    with EmulatedDevice("gfx950") as device:
+        gemm.bf16(TorchTensor(a), TorchTensor(b), TorchTensor(out), device=device)
+        assert device.launches[-1].findings == ()
+    assert np.array_equal(out.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64).T)
+
+
 def test_gemm_takes_an_odd_k_stride_and_address(shared_cache: None) -> None:
     a, b = aligned(asymmetric(9, 131, 3))[:, 1:101], aligned(asymmetric(17, 131, 4))[:, 3:103]
     with EmulatedDevice("gfx950") as device:
@@ -458,9 +467,12 @@ def test_gemm_refuses_what_is_outside_its_contract(fresh_cache: Any) -> None:
         ((a, b[:, :64]), "b of gemm.bf16 must be [N, K] with K = 128"),
         ((a.astype(np.float32), b), "a of gemm.bf16 must be bfloat16, got float32"),
         ((a, b[0]), "b of gemm.bf16 must be a matrix [N, K], got the shape [128]"),
-        ((TorchTensor(matrix(32, 256, 3)[:, ::2]), b), "a of gemm.bf16 must have the elements of its rows, or of its"),
+        ((BfloatArray(matrix(32, 256, 3)[:, ::2]), b, matrix(32, 16, 5)), "a of gemm.bf16 must have the elements of its rows, or of its"),
+        ((a, b, TorchTensor(matrix(32, 32, 3)[:, ::2])), "out of gemm.bf16 must have the elements of its rows, or of its"),
+        ((TorchTensor(matrix(32, 256, 3)[:, ::2]), b, None, 7), "a copy of it would run on PyTorch's current stream"),
+        ((a, TorchTensor(np.broadcast_to(b[:1], b.shape)), None, 7), "a copy of it would run on PyTorch's current stream"),
         ((a, b, matrix(3, 3, 0)), "out of gemm.bf16 must be [32, 16], got [3, 3]"),
-        ((TorchTensor(np.broadcast_to(a[:1], a.shape)), b), "by rows: lda must be at least"),
+        ((BfloatArray(np.lib.stride_tricks.as_strided(a, a.shape, (0, 2))), b, matrix(32, 16, 5)), "by rows: lda must be at least"),
         ((TorchTensor(a, "meta"), b, matrix(32, 16, 5)), "is on the device meta"),
         ((Sparse(a), b), "a of gemm.bf16 must be a dense tensor with memory of its own: no storage"),
         ((BfloatArray(a[::-1]), b), "a of gemm.bf16 has the strides [-128, 1]"),
@@ -477,7 +489,7 @@ def test_gemm_refuses_what_is_outside_its_contract(fresh_cache: Any) -> None:
     with EmulatedDevice("gfx950") as device:
         for tensors, sentence in cases:
             with pytest.raises(AsmgenError) as caught:
-                gemm.bf16(*tensors, device=device)
+                gemm.bf16(*tensors[:3], device=device, stream=tensors[3] if len(tensors) > 3 else None)
             assert sentence in str(caught.value) and "\n" not in str(caught.value), tensors
         assert device.launches == []
     for wrong, shown in (("gfx950", "the str 'gfx950'"), (SimpleNamespace(type="cuda"), "a SimpleNamespace"), (EmulatedDevice, "a type")):
