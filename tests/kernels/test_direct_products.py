@@ -129,7 +129,7 @@ def test_k_counts_by_the_depth_of_the_tile() -> None:
 def test_parts_leave_no_compute_unit_idle() -> None:
     """896 tiles of 28672 columns take four rounds of 256 units, of which the last is half empty; twice as many take seven full ones."""
     variant = next(one for one in LIBRARY.variants("gfx950") if one.tile == (16, 32, 64))
-    p = {"m": 16, "n": 28672, "k": 8192}
+    p = LIBRARY.contract_of(variant).resolve_run({"m": 16, "n": 28672, "k": 8192})
     assert split_options(p, variant, 256) == [{"preload": True}, {"split_k": 2, "preload": True}]
     assert split_options(p | {"n": 8192}, variant, 256) == [{"preload": True}, {"split_k": 2, "preload": True}]
     assert split_options(p | {"n": 32768}, variant, 256) == [{"preload": True}]

@@ -96,8 +96,8 @@ def test_long_sums_are_bounded_from_above() -> None:
 @pytest.mark.parametrize(("out", "k", "least"), [("f32", 256, 0.99), ("f16", 256, 0.95), ("bf16", 256, 0.75), ("f32", 4096, 0.95)])
 def test_one_wrong_product_is_beyond_the_tolerance(out: str, k: int, least: float) -> None:
     """A product that is left out, or made with the neighbour's element, for nearly all places; where it is small by itself it is not."""
-    p: dict[str, Any] = {"m": 16, "n": 24, "k": k, "lda": k, "ldb": k, "ldc": 24, "ldd": 24, "alpha": 1.0, "beta": 0.0, "bias": "none",
-                         "out": out}
+    p: dict[str, Any] = {"m": 16, "n": 24, "k": k, "batch": 1, "lda": k, "ldb": k, "ldc": 24, "ldd": 24, "alpha": 1.0, "beta": 0.0,
+                         "bias": "none", "out": out}
     random = np.random.default_rng(3)
     given, product = operands(p, "bf16", random, one_sign=False)
     (output,) = with_result(p, random, given, lambda number: product).outputs
