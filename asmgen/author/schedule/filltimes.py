@@ -60,11 +60,12 @@ def _chosen(order: PartialOrder, known: Mapping[int, int]) -> BarrierChoice | No
 
 
 def check_handoffs(order: PartialOrder, barriers: Sequence[int]) -> None:
-    """Raises NoRoom where no barrier stands within a handoff of LDS: barriers were chosen by where computed values would be written if
-    nothing else were in the way, and those may have come to stand elsewhere. Of one tick, the barrier is the last."""
+    """Raises NoRoom where no barrier stands within a handoff of a computed value: barriers were chosen by where it would be written if
+    nothing else were in the way, and it may have come to stand elsewhere. Fills stand within their ranges. Of one tick, the barrier is the
+    last."""
     at, length = order.at, order.length
     for handoff in order.step.handoffs:
-        if handoff.write not in at or handoff.read not in at:
+        if order.step.kinds[handoff.write] is UnitKind.FILL or handoff.write not in at or handoff.read not in at:
             continue
         write, read = at[handoff.write], at[handoff.read] + handoff.copies * length
         first, last = (write, read - 1) if handoff.fresh else (read, write - 1)
