@@ -160,9 +160,10 @@ def judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, A
         error = np.where(right, 0.0, np.abs(found - output.expected))
     error = np.where(np.isnan(error), np.inf, error)
     sizes = np.abs(np.where(np.isfinite(output.expected), output.expected, 0.0))
-    rows = np.maximum(sizes.max(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+    rows = np.maximum(sizes.max(axis=-1, keepdims=True, initial=0.0), np.finfo(np.float32).tiny)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(error == 0, 0.0, np.where(np.isinf(error), np.inf, error / output.tolerance))
     kept = after.copy()
     kept[output.select] = before[output.select]
-    return float(error.max()), float((error / rows).max()), float(share.max()), kept.tobytes() == before.tobytes()
+    worst, of_row, of_bound = (float(one.max(initial=0.0)) for one in (error, error / rows, share))  # an output may have no elements
+    return worst, of_row, of_bound, kept.tobytes() == before.tobytes()

@@ -119,3 +119,10 @@ def test_kernels_pass_with_odd_numbers(name: str, arch: str, build: dict[str, An
     parameters = library.contract(arch, build).resolve_run({**build, **run})
     report = run_kernel(library, built, parameters, "emulator", program=built.kernel.program)
     assert report.passed and not report.findings
+
+
+def test_an_output_without_elements_is_right() -> None:
+    """Of sequences that are all empty, say; bytes around it still must stay."""
+    none = Output("d", np.zeros((0, 8)), 1.0, (slice(0),))
+    assert judge(none, np.ones((4, 8), np.float32), np.ones((4, 8), np.float32)) == (0.0, 0.0, 0.0, True)
+    assert not judge(none, np.ones((4, 8), np.float32), np.zeros((4, 8), np.float32))[3]
