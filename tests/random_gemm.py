@@ -17,6 +17,7 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import run_kernel
+from tests.drawn_cases import failed_of
 
 ORDERS = ("lockstep", "serial", "random:5")
 MOST = 600
@@ -94,15 +95,7 @@ def failure(number: int, seed: int = 0) -> str:
 
 def main(count: int, seed: int) -> int:
     """Run that many cases; returns how many failed."""
-    failed = 0
-    for number in range(count):
-        wrong = failure(number, seed)
-        failed += bool(wrong)
-        if wrong:
-            print(wrong[:600], flush=True)
-        if number % 10 == 9:
-            print(f"{number + 1} cases, {failed} failed", flush=True)
-    return failed
+    return failed_of(failure, count, seed)
 
 
 if __name__ == "__main__":

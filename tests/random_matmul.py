@@ -20,6 +20,7 @@ from asmgen.kernels import matmul as module
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tuning.candidates import candidates
+from tests.drawn_cases import failed_of
 from tests.launch.test_launch_values import TorchTensor
 
 CANARY = -77.0
@@ -159,15 +160,7 @@ def failure(number: int, seed: int = 0) -> str:
 
 def main(count: int, seed: int) -> int:
     """Run that many cases; returns how many failed."""
-    failed = 0
-    for number in range(count):
-        wrong = failure(number, seed)
-        failed += bool(wrong)
-        if wrong:
-            print(wrong[:900], flush=True)
-        if number % 10 == 9:
-            print(f"{number + 1} cases, {failed} failed", flush=True)
-    return failed
+    return failed_of(failure, count, seed)
 
 
 if __name__ == "__main__":
