@@ -15,7 +15,7 @@ from tests.tools.test_cli import call
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/WRITE_A_KERNEL.md"
 WIDEST = 120
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+DOCUMENTS = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
 
 
 def blocks(language: str) -> list[str]:
