@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import asmgen as ag
 
@@ -209,27 +210,35 @@ def _one_each(k: ag.TileBuilder, words: ag.Reg) -> None:
 
 
 @dataclass(frozen=True)
-class QueriesByKeys:
-    """Dropout of P with queries in registers and keys in lanes, where halves of a wave have each other's bytes.
+class StepMasks:
+    """Masks of all keys of a wave for `queries` queries at a time. `row` is the number of the next ones and advances with what is drawn;
+    `columns` are those of the keys' tiles, `below` has twice the bound of bytes that are kept. `kept` has, for each pair of elements,
+    halves of -1 where one is kept and 0 where it is dropped."""
 
-    Two exchanges of lane halves bring four bytes of a word to four registers; gfx942, which has none, `moves` bytes by a product, as
-    `KeysByQueries` does. `row` is the row of the next tile and advances with what is drawn; `kept` has, for each pair of elements, halves
-    of -1 where one is kept and 0 where it is dropped.
-    """
-
+    queries: ClassVar[int] = BLOCK
     draws: Draws
     row: ag.Reg
     columns: tuple[ag.Reg, ...]
     words: ag.Reg
     kept: ag.Reg
     below: ag.Reg
-    moves: ag.Reg | None
-    moved: ag.Reg | None
 
     def begin(self, k: ag.TileBuilder, number: ag.Reg, row0: ag.Reg) -> None:
-        """The next tile is that of queries from `row0` on, a multiple of 32, of a head. Changes SCC and VCC."""
+        """The next step is that of queries from `row0` on, a multiple of `queries`, of a head. Changes SCC and VCC."""
         self.draws.begin(k, number)
-        k.s_lshr_b32(self.row, row0, BLOCK.bit_length() - 1)
+        k.s_lshr_b32(self.row, row0, self.queries.bit_length() - 1)
+
+
+@dataclass(frozen=True)
+class QueriesByKeys(StepMasks):
+    """Dropout of P with queries in registers and keys in lanes, where halves of a wave have each other's bytes.
+
+    Two exchanges of lane halves bring four bytes of a word to four registers; gfx942, which has none, `moves` bytes by a product, as
+    `KeysByQueries` does.
+    """
+
+    moves: ag.Reg | None
+    moved: ag.Reg | None
 
     def draw(self, k: ag.TileBuilder, at: ag.StepIndex) -> None:
         """`kept` is that of a step. Changes SCC and VCC."""
@@ -283,6 +292,14 @@ def choose(k: ag.TileBuilder, kept: ag.Reg, tile: ag.Tile, other: ag.Tile, at: a
             replace_dropped(k, tile.base(0, number), other.base(0, 0), kept[number * half:(number + 1) * half - 1])
 
 
+def number_columns(k: ag.TileBuilder, columns: Sequence[ag.Reg], key0: ag.Reg) -> None:
+    """The numbers of the tiles of a wave's keys, which begin at `key0`. Changes SCC."""
+    for number, column in enumerate(columns):
+        k.s_lshr_b32(column, key0, BLOCK.bit_length() - 1)
+        if number:
+            k.s_add_u32(column, column, number)
+
+
 def queries_by_keys(k: ag.TileBuilder, key0: ag.Reg, keys: int, scalar: Scalars) -> QueriesByKeys:
     """That of a wave with so many keys from `key0` on, a multiple of 32; of no head yet. Changes SCC and VCC."""
     draws, count = new_draws(k, scalar), keys // BLOCK
@@ -291,10 +308,7 @@ def queries_by_keys(k: ag.TileBuilder, key0: ag.Reg, keys: int, scalar: Scalars)
     row, below = scalar("tile_row"), scalar("below")
     columns = tuple(scalar(f"tile_column{number or ''}") for number in range(count))
     with k.operation("dropout"):
-        for number, column in enumerate(columns):
-            k.s_lshr_b32(column, key0, BLOCK.bit_length() - 1)
-            if number:
-                k.s_add_u32(column, column, number)
+        number_columns(k, columns, key0)
         product = k.arch != "gfx950"
         moves, moved = _product_registers(k) if product else (None, None)
         k.s_add_u32(below, draws.most, 1)

@@ -8,9 +8,10 @@ serve, and lanes 16 apart exchange one of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import asmgen as ag
-from asmgen.kernels.sequences.dropout import BLOCK, Draws, Scalars, keep_bytes, new_draws
+from asmgen.kernels.sequences.dropout import BLOCK, Scalars, StepMasks, keep_bytes, new_draws, number_columns
 
 QUERIES = 16
 """Of a step."""
@@ -21,40 +22,30 @@ _FLIP_16 = 0x401F
 
 
 @dataclass(frozen=True)
-class HalfTiles:
-    """As `QueriesByKeys`; `block` is the number of the next 16 queries, and advances with what is drawn."""
+class HalfTiles(StepMasks):
+    """As `QueriesByKeys`, half of a tile at a time."""
 
-    draws: Draws
-    block: ag.Reg
-    columns: tuple[ag.Reg, ...]
-    words: ag.Reg
-    kept: ag.Reg
-    below: ag.Reg
-
-    def begin(self, k: ag.TileBuilder, number: ag.Reg, row0: ag.Reg) -> None:
-        """The next step is that of queries from `row0` on, a multiple of 16, of a head. Changes SCC and VCC."""
-        self.draws.begin(k, number)
-        k.s_lshr_b32(self.block, row0, QUERIES.bit_length() - 1)
+    queries: ClassVar[int] = QUERIES
 
     def draw(self, k: ag.TileBuilder, at: ag.StepIndex) -> None:
         """`kept` is that of a step. Changes SCC and VCC."""
         share = self.kept.count // len(self.columns)
         for number, column in enumerate(self.columns):
-            with k.at(at), k.scratch("tile_row", file="s") as row:
-                k.s_lshr_b32(row, self.block, 1)
-                self.draws.draw(k, self.words, row, column, at)
+            with k.at(at), k.scratch("tile_row", file="s") as tile:
+                k.s_lshr_b32(tile, self.row, 1)
+                self.draws.draw(k, self.words, tile, column, at)
             with k.at(at):
                 self._exchange(k)
                 kept = [self.kept[number * share + pair] for pair in range(share)]
                 keep_bytes(k, kept, self.words, self.below)
         with k.at(at):
-            k.s_add_u32(self.block, self.block, 1)
+            k.s_add_u32(self.row, self.row, 1)
 
     def _exchange(self, k: ag.TileBuilder) -> None:
         """The words of a lane's keys, of the first 16 and the second ones, become the first two. Changes SCC."""
         first, second, third, last = (self.words[number] for number in range(4))
         with k.scratch("half", 2, "s") as half, k.scratch("odd", 2, "s") as odd:
-            k.s_bitcmp1_b32(self.block, 0)
+            k.s_bitcmp1_b32(self.row, 0)
             k.s_cselect_b64(half, -1, 0)
             k.v_cndmask_b32(first, first, third, half)
             k.v_cndmask_b32(second, second, last, half)
@@ -74,10 +65,7 @@ def half_tiles(k: ag.TileBuilder, key0: ag.Reg, keys: int, scalar: Scalars) -> H
     block, below = scalar("query_block"), scalar("below")
     columns = tuple(scalar(f"tile_column{number or ''}") for number in range(count))
     with k.operation("dropout"):
-        for number, column in enumerate(columns):
-            k.s_lshr_b32(column, key0, BLOCK.bit_length() - 1)
-            if number:
-                k.s_add_u32(column, column, number)
+        number_columns(k, columns, key0)
         k.s_add_u32(below, draws.most, 1)
         k.s_pack_ll_b32_b16(below, below, below)
     return HalfTiles(draws, block, columns, words, kept, below)
