@@ -143,7 +143,7 @@ class TileBuilder(KernelBuilder):
         """Run the passes and return the finished kernel; see `KernelBuilder`. Where the family says so, code that needs no argument moves
         before the first that does (`asmgen.author.loop.argumentwait`)."""
         if self._fills_argument_wait:
-            fill_argument_wait(self, -(-self.contract.workgroup[0] // (LANES * SIMDS)))
+            fill_argument_wait(self, self.waves_per_simd)
         return super().finish(waits, wait_states)
 
     @property
@@ -274,7 +274,7 @@ class TileBuilder(KernelBuilder):
     def waves_per_simd(self) -> int:
         """The number of waves of a workgroup on one SIMD."""
         waves = -(-self.contract.workgroup[0] // LANES) if self._wave is None else self._wave.count
-        return -(-waves // 4)
+        return -(-waves // SIMDS)
 
     def loop_begins(self, ahead: int) -> None:
         """Move each source along K back by its distance to the farthest one, so that one offset serves all, and begin the walks."""

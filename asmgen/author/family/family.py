@@ -64,10 +64,10 @@ class Family:
     are, where they differ or where one of them is long. `aliases` say which arguments may share memory. `algebra(parameters, inputs)` gives
     what must come out in exact residues (docs/ALGEBRA.md). `typical` is a problem that fills a GPU, in which variants are timed to choose
     among them; it needs `work`. `settled(parameters)` gives build parameters that follow from those of a problem where they are not given.
-    `tuned(parameters, variant, units)` gives values of further build parameters, beside the defaults, that
-    are worth a try for a problem on so many compute units and compute the same; `timed_as(build)` is a build that stands for others of
-    nearly its times, so that few are timed. `fills_argument_wait` lets code that needs no argument move to the front of the family's
-    kernels (asmgen/author/loop/argumentwait.py).
+    `tuned(parameters, variant, units)` gives values of further build parameters, beside the defaults, that are worth a try for a problem
+    on so many compute units and compute the same; `timed_as(build)` is a build that stands for others of nearly its times, so that few are
+    timed. `fills_argument_wait` lets code that needs no argument move to the front of the family's kernels
+    (asmgen/author/loop/argumentwait.py).
     """
 
     name: str
