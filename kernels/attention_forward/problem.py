@@ -73,12 +73,12 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
 
     def expected() -> tuple[ag.Output, ...]:
         positions = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * stride for stride in strides))
-        truncated = p.get("rounding") == "truncated"
+        whole = 2 if p.get("rounding") == "truncated" else 1  # operands are off by a whole unit where they are cut
         parts = []
         for number, (one, queries, keys) in enumerate(sequences.each(p)):
             mask = kept_of_heads(one, number) if p["dropout"] else None
             found = reference(one, views["q"][:, :, queries], views["k"][:, :, keys], views["v"][:, :, keys],
-                              unit * (2 if truncated else 1), _LEAST_HALF_UNIT[p["dtype"]], sinks, mask)
+                              whole * unit, whole * _LEAST_HALF_UNIT[p["dtype"]], sinks, mask)
             tolerance = found.tolerance + np.maximum(unit * (np.abs(found.o) + found.tolerance), _LEAST_HALF_UNIT[p["dtype"]])
             parts.append((found.o, tolerance + _FLUSHED * (one["sk"] + 1), found.lse, positions[:, :, queries],
                           np.arange(unwritten.size).reshape(unwritten.shape)[:, :, queries]))
@@ -155,7 +155,8 @@ def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least
               kept: Array | None = None) -> Reference:
     """The result for q [b, hq, sq, d], k and v [b, hkv, sk, d], with the tolerance of O. p is rounded with the relative error `rounding`,
     or the absolute error `least` if it is subnormal. A query without visible keys has O = 0 and LSE = -inf, or that of its sink [hq].
-    Dropout leaves the elements of P that are `kept` [b, hkv, group, sq, sk], times 1 / (1 - p); others are 0, NaN too."""
+    Dropout leaves the elements of P that are `kept` [b, hkv, group, sq, sk], times 1 / (1 - p), and so their rounding errors; others
+    are 0, NaN too."""
     b, hq, sq, d = q.shape
     group = hq // k.shape[1]
     scale = float(np.float32(p["softmax_scale"]))
@@ -173,7 +174,8 @@ def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + largest)[..., 0]
     shares /= np.where(total > 0, total, 1.0)
-    left = shares if kept is None else np.where(kept, shares, 0.0) / float(1 - np.float32(p["p"]))
+    factors = seen if kept is None else np.where(kept & seen, 1 / float(1 - np.float32(p["p"])), 0.0)
+    left = np.where(factors == 0, 0.0, shares * factors)
     o, magnitude = left @ values, left @ np.abs(values)
     sizes = np.abs(np.where(seen, scores, 0.0)) + np.abs(base)
     off = (d + 2) * _EPSILON * scale * (np.abs(grouped) @ np.abs(keys).swapaxes(-1, -2)) + 4 * _EPSILON * (1 + sizes)
@@ -184,5 +186,5 @@ def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least
     all_moved = moved.sum(axis=-1, keepdims=True) + of_sink / np.where(total > 0, total, 1.0) * 4 * _EPSILON * (1 + np.abs(
         np.where(np.isfinite(sink), sink, 0.0)) + np.abs(base))
     tolerance = (rounding + 2 * p["sk"] * _EPSILON) * magnitude + moved_left @ np.abs(values) + np.abs(o) * all_moved
-    tolerance += least * (seen @ np.abs(values)) * (total > 0)
+    tolerance += least * (factors @ np.abs(values)) * (total > 0)
     return Reference(o.reshape(b, hq, sq, d), lse.reshape(b, hq, sq), tolerance.reshape(b, hq, sq, d))

@@ -47,6 +47,8 @@ CASES: tuple[tuple[str, dict[str, Any], dict[str, Any], str], ...] = (
       "offset": (1 << 32) - 40}, "random:4"),
     ("gfx942", {"dropout": True, "causal": True, "d": 64, "varlen": True, "sink": True, "lse": True, "rng_state": True},  # all SGPRs
      {"b": 2, "hq": 1, "sq": 110, "max_sq": 70, "p": 0.6, "seed": 77, "offset": 12}, "serial"),
+    ("gfx942", {"dropout": True, "d": 64, "sink": True, "dtype": "f16", "rounding": "truncated"},  # large scores: P is subnormal
+     {"b": 1, "hq": 2, "sq": 40, "sk": 54, "p": 0.9, "seed": 77, "softmax_scale": 1.0}, "serial"),
 )
 
 
