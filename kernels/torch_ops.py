@@ -24,8 +24,9 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.kernels import attention_ops, gemm
 
 HOST_ARCH = "gfx950"
-_MICROSCALED = "(Tensor a, Tensor? a_scale, Tensor b, Tensor b_scale{}, *, str a_dtype='', str b_dtype='', str scale_order='plain', " \
-    "str b_order='plain', str quantise_to='fp4', str rounding='even') -> {}"
+_MICROSCALED = "(Tensor a, Tensor? a_scale, Tensor b, Tensor? b_scale{}, *, str a_dtype='', str b_dtype='', str scale_order='plain', " \
+    "str b_order='plain', str quantise_to='fp4', str rounding='even', Tensor? c=None, Tensor? bias=None, float alpha=1.0, " \
+    "float beta=0.0, str fp6_storage='string') -> {}"
 
 
 def register() -> None:

@@ -224,6 +224,24 @@ def test_tensors(of_a: str, of_b: str, order: str) -> None:
         np.testing.assert_array_equal(found, decoded(codes, scales, k, of_a) @ decoded(b, b_scale, k, of_b).T)
 
 
+@pytest.mark.slow
+def test_tensors_in_planes_with_c_and_bias() -> None:
+    """Without scales, halves, so that sums are exact; a C serves both matrices of the batch, and is D the next time."""
+    m, n, k = 5, 40, 96
+    random = np.random.default_rng(0)
+    codes = {"a": [operand(seed, m, k, "bf6")[0] for seed in (0, 2)], "b": [operand(1, n, k, "fp6")[0]]}
+    a, b = (np.stack([planes(packed(one, dtype)) for one in codes[name]]) for name, dtype in (("a", "bf6"), ("b", "fp6")))
+    c, bias = (random.integers(-8, 8, shape).astype(np.float32) for shape in ((m, n), n))
+    out = np.zeros((2, m, n), np.float32)
+    given: dict[str, Any] = {"a_dtype": "bf6", "b_dtype": "fp6", "fp6_storage": "planes", "bias": bias, "alpha": 0.5}
+    product = np.stack([decoded(one, None, k, "bf6") @ decoded(codes["b"][0], None, k, "fp6").T for one in codes["a"]])
+    with EmulatedDevice("gfx950") as device:
+        gemm.mx(a, None, b[0], None, out, device=device, c=c, beta=2.0, **given)
+        np.testing.assert_array_equal(out, product / 2 + 2 * c + bias)
+        gemm.mx(a, None, b[0], None, out, device=device, c=out, beta=-1.0, **given)
+    np.testing.assert_array_equal(out, product / 2 - (product / 2 + 2 * c + bias) + bias)
+
+
 def test_tensors_of_aiter_with_activations_of_bf16() -> None:
     """b as shuffle_weight and its scales as shuffle_scale make them, a quantised in the kernel: blocks of small integers lose nothing."""
     m, n, k = 5, 48, 512
@@ -246,7 +264,12 @@ def test_tensors_of_aiter_with_activations_of_bf16() -> None:
     ({"b": np.zeros((2, 8, 32), np.uint8)}, r"out of gemm.mx must be \[M, N\] = \[2, 4, 8\]"),
     ({"b": np.zeros((2, 8, 32), np.uint8), "a": np.zeros((3, 4, 32), np.uint8), "out": np.zeros((3, 4, 8), np.float32)},
      "b of gemm.mx must be"),
-    ({"scale_order": "shuffled"}, "a_scale of gemm.mx")])
+    ({"scale_order": "shuffled"}, "a_scale of gemm.mx"), ({"b_scale": None}, "given are a_scale"),
+    ({"beta": 1.0}, "c of gemm.mx must be given where beta is 1.0"), ({"bias": np.zeros(4, np.float32)}, "bias of gemm.mx must have N = 8"),
+    ({"c": np.zeros((4, 8), np.uint8), "beta": 1.0}, "c of gemm.mx must be of the type of out, float32, got uint8"),
+    ({"c": np.zeros((8, 4), np.float32)}, r"c of gemm.mx must be \[M, N\] = \[4, 8\], got \[8, 4\]"),
+    ({"a": np.zeros((4, 48), np.uint8), "a_dtype": "fp6", "fp6_storage": "planes"}, "a of gemm.mx in two planes must have its 4 rows"),
+    ({"out": (shared := np.zeros((4, 8), np.float32)), "bias": shared[0]}, "out of gemm.mx shares elements with bias")])
 def test_tensors_that_do_not_fit(change: dict[str, Any], sentence: str) -> None:
     given: dict[str, Any] = {"a": np.zeros((4, 32), np.uint8), "a_scale": np.zeros((4, 2), np.uint8), "b": np.zeros((8, 32), np.uint8),
                              "b_scale": np.zeros((8, 2), np.uint8), "out": np.zeros((4, 8), np.float32)}
