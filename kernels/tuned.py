@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from asmgen.model.estimate import Estimate
     from asmgen.tuning.candidates import Candidate
 
-_ROOMS = ("author", "checks", "codeobject", "emulator", "isa", "kernels", "launch", "model", "program", "reader", "regalloc", "tuning")
+PREDICTING_ROOMS = ("author", "checks", "codeobject", "emulator", "isa", "kernels", "launch", "model", "program", "reader", "regalloc",
+                    "tuning")
 """The rooms whose code determines a prediction."""
 
 
@@ -212,7 +213,7 @@ def _build_key(build: Mapping[str, Any]) -> str:
 
 
 def _path(what: str, kernel: str, request: Any) -> Path:
-    return cache_folder() / "tuned" / f"{kernel}-{key_of(what, json.dumps(request), source_digest(_ROOMS))}.json"
+    return cache_folder() / "tuned" / f"{kernel}-{key_of(what, json.dumps(request), source_digest(PREDICTING_ROOMS))}.json"
 
 
 def _kept(what: str, kernel: str, request: Any, make: Callable[[], bytes]) -> bytes:
