@@ -12,6 +12,7 @@ from asmgen.author.emit.kernel import Kept, Kernel, KernelBuilder
 from asmgen.author.loop.argumentwait import fill_argument_wait
 from asmgen.author.loop.overlap import Then
 from asmgen.author.loop.pipeline import check_written, pipeline
+from asmgen.author.loop.rounds import barrier_between_rounds
 from asmgen.author.loop.stepunits import Shape, Step
 from asmgen.author.schedule.schedules import Schedule
 from asmgen.author.schedule.unitcosts import SIMDS
@@ -138,6 +139,10 @@ class TileBuilder(KernelBuilder):
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
         check_written(self, {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit})
         return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty, few)
+
+    def barrier_between_rounds(self, label: str) -> None:
+        """A barrier, if code that runs again from `label` on needs one; see `asmgen.author.loop.rounds`."""
+        barrier_between_rounds(self, label)
 
     def finish(self, waits: str = "auto", wait_states: str = "auto") -> Kernel:
         """Run the passes and return the finished kernel; see `KernelBuilder`. Where the family says so, code that needs no argument moves
