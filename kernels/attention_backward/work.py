@@ -149,9 +149,12 @@ def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], 
     block, d = k.variant.tile[0], k.variant.d
     names = ("row0", "steps", "blocks")
     row0, steps, columns = (k.registers.share(name, k.argument(done)[0:0]) for name, done in zip(names, _done(k), strict=False))
-    again = k.fresh("head")
+    again, none = k.fresh("head"), k.fresh("no_queries")
     k.label(again)
     visit(k, at.key0, row0, steps)
+    if k.p.window or k.p.varlen:  # all heads have the same steps, so the first one ends the loop if there are none
+        k.s_cmp_eq_u32(steps, 0)
+        k.s_cbranch_scc1(none)
     if seen is not None:
         seen.begin(k, at.key0, row0, scores)
     q, do = (head_rows(k, name, at.batch, at.head, k.argument(done)) for name, done in (("q", "k"), ("do", "v")))
@@ -162,11 +165,12 @@ def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], 
         sums = ag.Matrix("dq_sums", k.p.dq_type, base, k.argument("sq"), d, d, argument="dq_sums").walk(row0, block, ROWS_AHEAD)
     statistics = _statistics(k, at, row0, columns)
     run(QueryHead(q.walk(row0, block, ROWS_AHEAD), do.walk(row0, block, ROWS_AHEAD), sums, statistics, row0, steps))
-    k.s_barrier()  # the next head's first rows go where the last step still reads
+    k.barrier_between_rounds(again)
     k.s_add_u32(at.head, at.head, 1)
     k.s_sub_u32(at.heads, at.heads, 1)
     k.s_cmp_lg_u32(at.heads, 0)
     k.s_cbranch_scc1(again)
+    k.label(none)
 
 
 def _done(k: ag.TileBuilder) -> tuple[str, ...]:
