@@ -219,7 +219,8 @@ def _variant(m: int, n: int, k: int, build: Mapping[str, Any]) -> dict[str, Any]
     if m <= _FEW_ROWS:
         rows, columns = (16, 64) if m <= _FEWEST_ROWS else (32, 128)
         tiles, steps = -(-m // rows) * -(-n // columns), -(-k // 256)
-        return {"tile": f"{rows}x{columns}x256", "split_k": max(1, min(_COMPUTE_UNITS // tiles, steps))}
+        once = m <= rows and build["b_order"] == "shuffled"  # whole lines of B, that one row of tiles reads
+        return {"tile": f"{rows}x{columns}x256", "split_k": max(1, min(_COMPUTE_UNITS // tiles, steps)), "b_nontemporal": once}
     if min(m, n) >= _LARGE:
         return {"tile": "256x256x256" if build["a_dtype"] == build["b_dtype"] == "fp4" else "256x256x128"}
     return {}

@@ -97,6 +97,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("mfma", "build", str, "rows and columns of D and columns of K of a matrix instruction", default=SHAPES[0],
                      choices=shapes_of(variant)),
         SPLIT_K,
+        *((_NONTEMPORAL,) if variant.schedule in DIRECT else ()),
     )
     strides = (_scale_stride(name, axis, variant) for axis, name in enumerate("ab"))
     most_ahead, widest = ag.BEYOND + _SLACK + 2 * variant.stages * variant.tile[2], 16 if raw else WIDEST
@@ -104,6 +105,10 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     if variant.schedule == WHOLE_K:  # asks for all of K before the first product
         product = tuple(replace(one, maximum=WHOLE_COLUMNS) if one.name == "k" else one for one in product)
     return (*product, *strides, *map(_scales_apart, "ab"))
+
+
+_NONTEMPORAL = ag.Parameter("b_nontemporal", "build", bool, "loads of B carry nt: what is read once leaves caches before other lines",
+                            default=False)
 
 
 def _batches(line: int) -> Further:
@@ -210,9 +215,10 @@ _ALIKE = {"bf8": "fp8", "bf6": "fp6", "f16": "bf16"}
 
 
 def _timed_as(build: ag.Values) -> ag.Values:
-    """The build whose times are nearly those of one: of types of the same sizes, rounded to even."""
+    """The build whose times are nearly those of one: of types of the same sizes, rounded to even, with loads of one kind."""
     types = {name: _ALIKE.get(str(build[name]), build[name]) for name in ("a_dtype", "b_dtype")}
-    return {**timed_as(build), **types, "rounding": "even"}
+    temporal = {"b_nontemporal": False} if "b_nontemporal" in build else {}
+    return {**timed_as(build), **types, "rounding": "even", **temporal}
 
 
 def _problem(values: ag.Values, seed: int) -> ag.Problem:

@@ -1,7 +1,8 @@
 """gemm-mx for few rows of A: each wave loads what it multiplies straight into registers, without LDS and without a barrier.
 
 Loads run some steps of 256 columns ahead: memory decides how long such a product takes, and bytes in flight hide its latency. Waves of a
-workgroup have the same rows, so all but one find A in the L1 cache. Of bf16 or f16 each wave quantises the A that it multiplies.
+workgroup have the same rows, so all but one find A in the L1 cache. Of bf16 or f16 each wave quantises the A
+that it multiplies. Where one row of tiles reads B, once, `b_nontemporal` says so to the caches.
 
 streamed: two waves side by side. basic: one wave for 16 x 16 of D, so that small products have many workgroups. whole-k: all of K, of two
 steps at most, is asked for before the first product.
@@ -10,6 +11,7 @@ steps at most, is asked for before the first product.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import depth_of
@@ -58,7 +60,8 @@ def streamed(k: ag.TileBuilder) -> None:
     corners = [ag.Corner(C[i, j], i * tm // halves["a"], j * tn // halves["b"]) for i in range(halves["a"]) for j in range(halves["b"])]
     depth = depth_of(k)
     a = operand_loads(k, rows_of(k, depth, "a", k.p.a_dtype, row0), A.tiles[0], halves["a"], wm, k.p.a_dtype)
-    b = operand_loads(k, rows_of(k, depth, "b", of_b, column0), B.tiles[0], halves["b"], wn, of_b)
+    b = [replace(one, nontemporal=k.p.b_nontemporal)
+         for one in operand_loads(k, rows_of(k, depth, "b", of_b, column0), B.tiles[0], halves["b"], wn, of_b)]
     one = ag.WaveIndex("one", 0, 1)
     of_rows: QuantisedRows | None = quantised_rows(k, M.b, tm // halves["a"] // down, halves["a"]) if is_quantised(k.parameters) else None
     of_scales = [stream_scales(k, M, depth, stages, name, first, halves[name], waves)

@@ -25,7 +25,8 @@ class LanePiece:
 @dataclass(frozen=True)
 class StepLoads:
     """The loads of a step, `bytes_` long, of a half of the rows. `lane` is a VGPR with the lane's first byte of a row, `offsets` those with
-    its first byte by half and fragment row. `limit` is the bytes of a row that step 0 has (None: all), `jump` how far away they are."""
+    its first byte by half and fragment row. `limit` is the bytes of a row that step 0 has (None: all), `jump` how far away they are.
+    What is `nontemporal` leaves caches before other lines."""
 
     k: ag.TileBuilder
     rows: ag.Rows
@@ -36,6 +37,7 @@ class StepLoads:
     limit: ag.Reg | None
     jump: ag.Reg
     together: bool = False
+    nontemporal: bool = False
 
     def load(self, tile: ag.Tile, t: ag.StepIndex, half: int) -> None:
         """An iteration's columns of a half."""
@@ -61,7 +63,8 @@ class StepLoads:
                     ag.send_outside(k, inside, offset)
                     offset = inside
                 target = ag.span(registers[piece.first:piece.first + max(1, piece.count)])
-                k.emit(_LOADS.get(piece.count, _BYTE), target, offset, descriptor, where, offen=True, offset=piece.byte)
+                k.emit(_LOADS.get(piece.count, _BYTE), target, offset, descriptor, where, offen=True, offset=piece.byte,
+                       nt=self.nontemporal)
 
 
 def step_loads(k: ag.TileBuilder, rows: ag.Rows, bytes_: int, pieces: tuple[LanePiece, ...], lane_bytes: int, waves: ag.WaveIndex,

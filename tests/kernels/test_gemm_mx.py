@@ -57,7 +57,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (SMALL | {"b_order": "shuffled", "scale_order": "plain"}, {"m": 20, "n": 144, "k": 320, "ldb": 384}, "random:4"),
     (ANY | {"a_dtype": "fp4", "b_dtype": "bf8", "b_order": "shuffled"}, {"m": 17, "n": 48, "k": 416, "ldb": 448}, "serial"),
     (FEW | {"a_dtype": "fp6", "b_dtype": "fp8", "b_order": "shuffled"}, {"m": 18, "n": 160, "k": 288}, "lockstep"),
-    (FEW | {"b_order": "shuffled"}, {"m": 7, "n": 112, "k": 1728}, "random:6"),
+    (FEW | {"b_order": "shuffled", "b_nontemporal": True}, {"m": 7, "n": 112, "k": 1728}, "random:6"),
     (FEW | {"a_dtype": "bf16"}, {"m": 33, "n": 130, "k": 544, "lda": 552}, "random:7"),
     ({"tile": "16x64x256", "a_dtype": "bf16", "rounding": "up", "split_k": 3, "out": "f32"}, {"m": 18, "n": 80, "k": 1888}, "lockstep"),
     ({"schedule": "basic", "a_dtype": "f16", "quantise_to": "fp8", "b_dtype": "fp8", "split_k": 2, "b_order": "shuffled"},
@@ -76,6 +76,12 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 def test_odd_shapes(case: int) -> None:
     build, shape, order = CASES[case]
     assert good(run(build, shape, order, seed=case))
+
+
+def test_loads_of_b_alone_are_nontemporal() -> None:
+    text = built(tuple((FEW | {"b_order": "shuffled", "b_nontemporal": True}).items())).text
+    loads = [line.partition(";")[0].split() for line in text.splitlines() if line.startswith("\tbuffer_load_dwordx4")]
+    assert {(line[1][0], line[-1] == "nt") for line in loads} == {("v", False), ("a", True)}  # B has AGPRs
 
 
 @pytest.mark.slow
