@@ -122,7 +122,7 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     running += (found.cold + dispatched * min(workgroups, units * together)) / dense
     if moved is not None and found.stores_at_the_end:
         each, most = moved.stored / workgroups, units * together
-        usual_end, at_last = (_write_back(timing, each, count, dense) for count in (most, last or most))
+        usual_end, at_last = (_write_back(timing, each, count, found.storing, dense) for count in (most, last or most))
         running += usual_end / together * (rounds - 1) + at_last
     parts = {"compute units": running * 1e-6, "dispatch": workgroups * dispatched / timing["clock_idle"] * 1e-6, **far}
     if moved is not None:
@@ -213,12 +213,14 @@ def _dense_clock(timing: Timing, products: str) -> float:
     return timing["clock_dense"] * (timing[f"clock_{products}"] if products else 1)
 
 
-def _write_back(timing: Timing, each: float, workgroups: int, clock: float) -> float:
-    """By how many microseconds the stores of so many workgroups, `each` bytes, outlast those of one compute unit by itself."""
-    if each * workgroups <= timing["l2_dirty"] * timing["xcds"]:
+def _write_back(timing: Timing, each: float, workgroups: int, storing: float, clock: float) -> float:
+    """By how many microseconds the stores of so many workgroups, `each` bytes in `storing` clk or more, outlast those of one compute unit.
+    L2 keeps what it has room for, and writes back what comes after that while more is stored."""
+    stored, kept = each * workgroups, timing["l2_dirty"] * timing["xcds"]
+    if stored <= kept:
         return 0.0
-    alone = each * -(-workgroups // timing.clocks("compute_units")) / timing["vmem_store_rate"] / clock
-    return max(0.0, each * workgroups / (timing["write_back"] * 1e6) - alone)
+    port = each * -(-workgroups // timing.clocks("compute_units")) / timing["vmem_store_rate"]
+    return max(0.0, (1 - kept / stored) * (stored / (timing["write_back"] * 1e6) - max(storing, port) / clock))
 
 
 def _together(load: UnitLoad, loop: LoopProfile | None, trips: float, copies: int) -> UnitLoad:

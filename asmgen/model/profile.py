@@ -10,7 +10,7 @@ from functools import cached_property
 
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import CostKind
+from asmgen.model.costs import CostKind, IssueCost
 from asmgen.model.cycles import SIMDS, Timeline, WaveTimes, simulate
 from asmgen.model.farmemory import FarMemory, far_memory
 from asmgen.model.usage import ResourceBounds, UnitLoad, Usage, accesses_by_execution, usage
@@ -114,8 +114,8 @@ class Profile:
     @property
     def main_loop(self) -> LoopProfile | None:
         """The loop that takes longest, of those that any wave goes round more than once where there are some: one that is gone through
-        once has another in it, or is none."""
-        return _longest(self.loops)
+        once has another in it, or is none. Where some waves load and others multiply beside them, it is the loop of those that multiply."""
+        return _longest(self.loops, self.timeline.costs)
 
     @cached_property
     def matrix_busy(self) -> float:
@@ -125,8 +125,18 @@ class Profile:
         return busy / SIMDS / self.cycles if self.cycles else 0.0
 
 
-def _longest(loops: Sequence[LoopProfile]) -> LoopProfile | None:
-    return max([loop for loop in loops if loop.rounds > 1] or loops, key=lambda loop: loop.total, default=None)
+def _longest(loops: Sequence[LoopProfile], costs: Sequence[IssueCost]) -> LoopProfile | None:
+    repeated = [loop for loop in loops if loop.rounds > 1] or loops
+    longest = max(repeated, key=lambda loop: loop.total, default=None)
+    if longest is None or _multiplies(longest, costs):
+        return longest
+    beside = [loop for loop in repeated if loop.total >= _CONCURRENT * longest.total and _multiplies(loop, costs)
+              and (loop.last < longest.first or longest.last < loop.first)]
+    return max(beside, key=lambda loop: loop.total, default=longest)
+
+
+def _multiplies(loop: LoopProfile, costs: Sequence[IssueCost]) -> bool:
+    return any(cost.kind is CostKind.MATRIX for cost in costs[loop.first:loop.last + 1])
 
 
 def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str = "grid", spans: bool = False,
@@ -136,7 +146,7 @@ def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level
     far = far or far_memory(timing, level)
     analysis = _Analysis(program, traces, timing, far, timeline)
     loops = tuple(found for loop in control_flow(program).loops() if (found := analysis.loop(loop)) is not None)
-    before, after = analysis.ends(_longest(loops))
+    before, after = analysis.ends(_longest(loops, timeline.costs))
     flops = sum(timeline.costs[position].flops for wave in timeline.waves for position in wave.positions)
     return Profile(program, timing, level, far, timeline, loops, analysis.instructions(), before, after, flops)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MFMA
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import CostKind
+from asmgen.model.costs import CostKind, IssueCost
 from asmgen.model.farmemory import FarMemory
 from asmgen.model.profile import LoopProfile, Profile
 from asmgen.model.usage import UnitLoad
@@ -19,8 +19,8 @@ from asmgen.program.program import Instruction
 class RunSummary:
     """Workgroups that were timed together on a compute unit, of so many `waves` in all. `matrix_busy` is the share of `cycles` in which
     matrix cores work, `load` what all instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it has
-    matrix and transcendental instructions, the class of its `products`, and whether it leaves all stores to what is after it. A
-    workgroup of the last round takes `last_round` times as long as the others: fewer of them share what far memory gives. The first
+    matrix and transcendental instructions, the class of its `products`, and whether it leaves all stores to what is after it, where a
+    workgroup takes `storing` clk from its first one to its last one. A workgroup of the last round takes `last_round` times as long as the others: fewer of them share what far memory gives. The first
     round takes `cold` clk more, with an empty instruction cache. Where there are more workgroups on the unit than were timed, each takes
     `beside` times as long. `needed_flops` are those of the launch's problem, where they are known: tiles have more beyond its edges."""
 
@@ -42,13 +42,14 @@ class RunSummary:
     cold: float = 0.0
     needed_flops: float | None = None
     beside: float = 1.0
+    storing: float = 0.0
 
 
 def summary_of(found: Profile, load: UnitLoad | None = None) -> RunSummary:
     """The summary of a profile."""
     return RunSummary(found.timing, found.level, found.far, float(found.cycles), found.prologue, found.epilogue, found.matrix_busy,
                       found.flops, found.main_loop, load, transcendental(found), product_class(found), _stores_at_the_end(found),
-                      len(found.timeline.waves))
+                      len(found.timeline.waves), storing=_storing(found))
 
 
 def transcendental(found: Profile) -> bool:
@@ -79,4 +80,20 @@ def _main_code(found: Profile) -> Sequence[Instruction]:
 def _stores_at_the_end(found: Profile) -> bool:
     """Whether the main loop leaves all stores to what is after it."""
     loop, costs = found.main_loop, found.timeline.costs
-    return loop is not None and not any(one.kind is CostKind.VMEM and one.store for one in costs[loop.first:loop.last + 1])
+    return loop is not None and not any(_is_store(one) for one in costs[loop.first:loop.last + 1])
+
+
+def _storing(found: Profile) -> float:
+    """clk from the first store of a workgroup to its last one; the longest."""
+    costs, spans = found.timeline.costs, dict[int, tuple[int, int]]()
+    for wave in found.timeline.waves:
+        times = [(at, at + costs[position].issue) for position, at in zip(wave.positions, wave.issued, strict=True)
+                 if _is_store(costs[position])]
+        if times:
+            begin, end = spans.get(wave.workgroup, (times[0][0], 0))
+            spans[wave.workgroup] = min(begin, times[0][0]), max(end, times[-1][1])
+    return float(max((end - begin for begin, end in spans.values()), default=0))
+
+
+def _is_store(cost: IssueCost) -> bool:
+    return cost.kind is CostKind.VMEM and cost.store

@@ -67,8 +67,8 @@ def test_a_round_is_no_shorter_than_its_loads() -> None:
 
 
 def test_stores_of_a_round_leave_together() -> None:
-    """What all units store after their loops is written back at one rate, beyond what L2 keeps; of several workgroups on a unit, only the
-    last waits for it alone."""
+    """What all units store after their loops is written back at one rate while they store, beyond the 14 MB that L2s keep; of several
+    workgroups on a unit, only the last waits for it alone."""
     store = "global_store_dwordx4 v[0:1], v[4:7], off\n"
     found, inside = timed("v_mov_b32 v2, v3\n", store), timed("v_mov_b32 v2, v3\n" + store, store)
 
@@ -76,11 +76,17 @@ def test_stores_of_a_round_leave_together() -> None:
         ends = [estimate(found, workgroups, 1, Traffic(0, 0, 0, stored * workgroups, "")).parts["compute units"] for stored in (0, each)]
         return ends[1] - ends[0]
 
-    each = 128e3
-    one = 256 * each / 7.4e12 - each / 64 / 2400e6
+    each = 256e3
+
+    def late(workgroups: int, clk: float) -> float:
+        return (1 - 14e6 / workgroups / each) * (workgroups * each / 7.4e12 - clk / 2400e6)
+
+    one, part = late(256, each / 64), late(128, each / 64)
     assert longer(found, each, 256) == pytest.approx(one, rel=1e-3) and longer(found, each, 768) == pytest.approx(3 * one, rel=1e-3)
-    assert longer(found, each, 384) == pytest.approx(one + 128 * each / 7.4e12 - each / 64 / 2400e6, rel=1e-3)
-    assert longer(found, 50e3, 256) == longer(found, each, 64) == 0  # less than L2 keeps dirty
+    assert longer(found, each, 384) == pytest.approx(one + part, rel=1e-3)
+    assert 0 < longer(found, 14e6 / 256 + 1, 256) < 1e-9 and longer(found, 14e6 / 256 - 1, 256) == 0  # no step where L2 is full
+    slow = timed("v_mov_b32 v2, v3\n", store + "s_sleep 100\n" + store)
+    assert longer(slow, each, 256) == pytest.approx(late(256, 6400 + 20), rel=1e-2)  # from the first to the last one
     assert longer(inside, each, 256) == 0  # its loop waits for them itself
 
 
@@ -93,3 +99,18 @@ def test_a_partition_reads_by_its_xcds() -> None:
     assert read_rates(said, "grid") == {"l2": 2.0, "llc": 1.33, "hbm": 1.5}
     four = timing("MI300X", {"xcds": 4, "compute_units": 80})
     assert read_rates(four, "grid") == {"l2": pytest.approx(14.3 / 2), "llc": pytest.approx(5.32), "hbm": 4.0}
+
+
+def test_the_main_loop_is_of_those_that_multiply() -> None:
+    """Producers go round beside the consumers and end before them: what is after the loop is what the consumers do there."""
+    code = read_text("P:\ns_sleep 2\ns_cbranch_scc0 P\ns_endpgm\nC:\nv_mfma_f32_32x32x16_bf16 a[0:15], v[0:3], v[4:7], a[0:15]\n"
+                     "s_cbranch_scc0 C\ns_sleep 20\ns_endpgm\n", "gfx950")[0]
+
+    def run(produced: int, consumed: int) -> Profile:
+        loops = (*(0, 1) * produced, 2), (*(3, 4) * consumed, 5, 6)
+        return profile(code, [WaveTrace(0, wave, loops[wave // 4], ()) for wave in range(8)], CHOSEN, "l2")
+
+    even, fewer = run(40, 180), run(40, 80)
+    assert even.main_loop is not None and fewer.main_loop is not None
+    assert even.loops[0].total > even.loops[1].total and even.main_loop.first == 3 and even.epilogue > 20 * 64
+    assert fewer.main_loop.first == 0, "a loop that is much shorter is not the main one"
