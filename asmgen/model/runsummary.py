@@ -18,11 +18,12 @@ from asmgen.program.program import Instruction
 @dataclass(frozen=True)
 class RunSummary:
     """Workgroups that were timed together on a compute unit, of so many `waves` in all. `matrix_busy` is the share of `cycles` in which
-    matrix cores work, `load` what all instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it has
-    matrix and transcendental instructions, the class of its `products`, and whether it leaves all stores to what is after it, where a
-    workgroup takes `storing` clk from its first one to its last one. A workgroup of the last round takes `last_round` times as long as the others: fewer of them share what far memory gives. The first
-    round takes `cold` clk more, with an empty instruction cache. Where there are more workgroups on the unit than were timed, each takes
-    `beside` times as long. `needed_flops` are those of the launch's problem, where they are known: tiles have more beyond its edges."""
+    matrix cores work, `load` what all instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it
+    has matrix and transcendental instructions, the class of its `products`, and whether it leaves all stores to what is after it, where
+    a workgroup takes `storing` clk from its first one to its last one. A workgroup of the last round takes `last_round` times as long
+    as the others: fewer of them share what far memory gives. The first round takes `cold` clk more, with an empty instruction cache.
+    Where there are more workgroups on the unit than were timed, each takes `beside` times as long. `needed_flops` are those of the
+    launch's problem, where they are known: tiles have more beyond its edges."""
 
     timing: Timing
     level: str
