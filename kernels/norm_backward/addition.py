@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.norm_backward.family import NORM_BACKWARD, sum_arguments
@@ -11,47 +12,78 @@ from asmgen.kernels.rows.rowshape import shape_of
 
 _WAVES = 16
 _TOGETHER = 8  # loads of a wave at once
-_PER_LANE = 2
-_COLUMNS = _PER_LANE * ag.LANES
+_PER_LANE, _ACROSS = 2, 16
+_DOWN = ag.LANES // _ACROSS
+_COLUMNS = _PER_LANE * _ACROSS
+"""Columns of a workgroup: a line of the L2 cache of each row, so that as many workgroups as can share the rows' bytes."""
 _F32 = 4  # bytes
+_OF_WAVE = ag.LANES * _PER_LANE * _F32
 
 
 @NORM_BACKWARD.companion("add", "dw and db: sums of parts", sum_arguments,
-                         ag.GridRule(f"ceil(columns / {_COLUMNS}), 1, 1", lambda p, variant: (-(-p["columns"] // _COLUMNS), 1, 1)),
-                         waves=_WAVES)
+                         ag.GridRule(f"ceil(columns / {_COLUMNS}), 1 or with bias 2, 1",
+                                     lambda p, variant: (-(-p["columns"] // _COLUMNS), len(sums_of(p)), 1)),
+                         waves=_WAVES, axes="xy")
 def add_parts(k: ag.TileBuilder) -> None:
-    """A wave adds each 16th row of parts of 128 columns, the first one then what the waves found."""
-    plan, lanes = k.registers, k.lanes("f32", _PER_LANE, ag.LANES)
-    total = k.tile("total", 1, _COLUMNS, lanes)
+    """A workgroup makes some columns of dw or of db. A wave adds each 16th four rows of parts, a row in 16 lanes, the first wave then what
+    the waves found, and of that what its four rows of lanes have."""
+    plan, lanes = k.registers, k.lanes("f32", _PER_LANE, _ACROSS)
+    total = k.tile("total", _DOWN, _COLUMNS, lanes)
     loaded = [plan.vgprs(_PER_LANE, f"part{number}", align=2) for number in range(_TOGETHER)]
     column, count = plan.sgprs(1, "first_column"), plan.sgprs(1, "part_rows")
-    at, own = plan.vgprs(1, "at"), plan.vgprs(1, "own")
+    at, own, pair = (plan.vgprs(1, name) for name in ("at", "own", "pair"))
     k.s_lshl_b32(column, k.ids["x"], _COLUMNS.bit_length() - 1)
-    k.v_lshlrev_b32(at, (_PER_LANE * _F32).bit_length() - 1, k.lane)
-    k.v_mov_b32(own, at)
-    with k.scratch("before", file="s") as before:
+    k.v_lshlrev_b32(own, (_PER_LANE * _F32).bit_length() - 1, k.lane)
+    k.v_and_b32(pair, _ACROSS * _PER_LANE * _F32 - 1, own)
+    with k.scratch("before", file="s") as before, k.scratch("down") as down:
         k.s_lshl_b32(before, column, 2)
-        k.v_add_u32(at, before, at)
+        k.v_lshrrev_b32(down, _ACROSS.bit_length() - 1, k.lane)
+        k.v_mul_u32_u24(down, _F32 * k.p.columns, down)
+        k.v_add3_u32(at, before, pair, down)
     _count(k, count)
-    for name in sums_of(k.parameters):
-        words = k.lds.take(f"{name}_words", _WAVES * _COLUMNS * _F32)
+    names = sums_of(k.parameters)
+    for number, name in enumerate(names):
+        others = k.fresh(f"not_{name}")
+        if len(names) > 1:
+            k.s_cmp_lg_u32(k.ids["y"], number)
+            k.s_cbranch_scc1(others)
         ag.fill_with(k, total, 0)
         _add_rows(k, name, total, loaded, at, count)
-        with k.scratch("to") as to, k.scratch("of_wave", file="s") as of_wave:
-            k.s_mul_i32(of_wave, k.wave.register, _COLUMNS * _F32)
-            k.v_add_u32(to, of_wave, own)
-            k.ds_write_b64(to, total.base(0, 0), offset=words.low, fills=words)
-        k.s_barrier()
-        others = k.fresh("stored")
-        k.s_cmp_lg_u32(k.wave.register, 0)
-        k.s_cbranch_scc1(others)
-        ag.fill_with(k, total, 0)
-        for wave in range(_WAVES):
-            held = loaded[wave % _TOGETHER]
-            k.ds_read_b64(held, own, offset=words.low + wave * _COLUMNS * _F32, uses=words)
-            k.v_pk_add_f32(total.base(0, 0), total.base(0, 0), held)
+        _over_waves(k, name, total, loaded, own, pair)
         _store(k, name, total, column)
+        k.s_endpgm()
         k.label(others)
+
+
+def _over_waves(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[ag.Reg], own: ag.Reg, pair: ag.Reg) -> None:
+    """The sum of what all lanes of a column have, in order; all waves but the first end."""
+    words, sums = k.lds.take(f"{name}_words", _WAVES * _OF_WAVE), total.base(0, 0)
+    with k.scratch("to") as to, k.scratch("of_wave", file="s") as of_wave:
+        k.s_mul_i32(of_wave, k.wave.register, _OF_WAVE)
+        k.v_add_u32(to, of_wave, own)
+        k.ds_write_b64(to, sums, offset=words.low, fills=words)
+    k.s_barrier()
+    first = k.fresh("first_wave")
+    k.s_cmp_eq_u32(k.wave.register, 0)
+    k.s_cbranch_scc1(first)
+    k.s_endpgm()
+    k.label(first)
+    _add_words(k, sums, loaded, [(own, words.low + wave * _OF_WAVE) for wave in range(_WAVES)], words)
+    of_lanes = k.lds.take(f"{name}_of_lanes", _OF_WAVE)
+    k.ds_write_b64(own, sums, offset=of_lanes.low, fills=of_lanes)
+    _add_words(k, sums, loaded, [(pair, of_lanes.low + down * _OF_WAVE // _DOWN) for down in range(_DOWN)], of_lanes)
+
+
+def _add_words(k: ag.TileBuilder, sums: ag.Reg, loaded: Sequence[ag.Reg], reads: Sequence[tuple[ag.Reg, int]], words: Any) -> None:
+    """The sum of pairs of words, in order."""
+    k.v_mov_b32(sums[0], 0)
+    k.v_mov_b32(sums[1], 0)
+    for first in range(0, len(reads), len(loaded)):
+        together = list(zip(loaded, reads[first:first + len(loaded)], strict=False))
+        for held, (at, offset) in together:
+            k.ds_read_b64(held, at, offset=offset, uses=words)
+        for held, _ in together:
+            k.v_pk_add_f32(sums, sums, held)
 
 
 def _count(k: ag.TileBuilder, count: ag.Reg) -> None:
@@ -68,12 +100,13 @@ def _count(k: ag.TileBuilder, count: ag.Reg) -> None:
 
 
 def _add_rows(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[ag.Reg], at: ag.Reg, count: ag.Reg) -> None:
-    """Rows wave, wave + 16 and so on, in order."""
+    """The four rows of the wave, those after all waves' and so on, in order."""
     pointer, row = k.argument(f"{name}_parts"), _F32 * k.p.columns
     left = k.registers.sgprs(1, f"{name}_left")
     d = k.registers.sgprs(4, f"{name}_row", align=4, note="descriptor")
-    k.s_sub_u32(left, count, k.wave.register)
-    k.s_mul_i32(d[0], k.wave.register, row)
+    k.s_lshl_b32(left, k.wave.register, _DOWN.bit_length() - 1)
+    k.s_mul_i32(d[0], left, row)
+    k.s_sub_u32(left, count, left)
     k.s_add_u32(d[0], d[0], pointer[0])
     k.s_addc_u32(d[1], pointer[1], 0)
     k.s_mov_b32(d[3], ag.RAW_BUFFER)
@@ -81,12 +114,13 @@ def _add_rows(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[ag.
     again = f"{name}_rows"
     k.label(again)
     for held in loaded:
-        k.s_cmp_gt_i32(left, 0)
-        k.s_cselect_b32(d[2], row, 0)
+        k.s_max_i32(d[2], left, 0)
+        k.s_min_u32(d[2], d[2], _DOWN)
+        k.s_mul_i32(d[2], d[2], row)
         k.buffer_load_dwordx2(held, at, d, 0, offen=True)
-        k.s_add_u32(d[0], d[0], _WAVES * row)
+        k.s_add_u32(d[0], d[0], _WAVES * _DOWN * row)
         k.s_addc_u32(d[1], d[1], 0)
-        k.s_sub_u32(left, left, _WAVES)
+        k.s_sub_u32(left, left, _WAVES * _DOWN)
     for held in loaded:
         k.v_pk_add_f32(total.base(0, 0), total.base(0, 0), held)
     k.s_cmp_gt_i32(left, 0)
@@ -96,9 +130,9 @@ def _add_rows(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[ag.
 def _store(k: ag.TileBuilder, name: str, total: ag.Tile, column: ag.Reg) -> None:
     narrow = total
     if k.p.dtype != "f32":
-        narrow = k.tile(f"{name}_narrow", 1, _COLUMNS, ag.with_dtype(total.fragment, k.p.dtype))
+        narrow = k.tile(f"{name}_narrow", _DOWN, _COLUMNS, ag.with_dtype(total.fragment, k.p.dtype))
         ag.convert(k, narrow, total)
     with k.scratch("left", file="s") as left:
         k.s_sub_u32(left, k.p.columns, column)
-        matrix = ag.Matrix(name, k.p.dtype, k.argument(name), 1, k.p.columns, 0, multiple=k.p.columns)
-        ag.store_tile(k, matrix.rows(0, 1), narrow, column=column, limit=left)
+        matrix = ag.Matrix(name, k.p.dtype, k.argument(name), 1, k.p.columns, k.p.columns, k.p.columns, k.p.columns, multiple=k.p.columns)
+        ag.store_tile(k, matrix.rows(0, _DOWN), narrow, column=column, limit=left)
