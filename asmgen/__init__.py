@@ -88,7 +88,7 @@ _GROUPS: dict[str, dict[str, str]] = {
     },
     "families": {
         "asmgen.author.contract.contract": "Alias ContractArgument ContractError Formula KernelContract Parameter Rule Values Workspace",
-        "asmgen.author.contract.problem": "holds_nonfinite LaunchWork Output Problem random_array strained zero_array",
+        "asmgen.author.contract.problem": "holds_nonfinite huge LaunchWork Output Problem random_array strained zero_array",
         "asmgen.author.contract.variant": "Variant",
         "asmgen.author.family.companion": "GridRule",
         "asmgen.author.family.family": "Family",

@@ -22,6 +22,7 @@ from asmgen.author.contract.problem import LaunchWork as LaunchWork
 from asmgen.author.contract.problem import Output as Output
 from asmgen.author.contract.problem import Problem as Problem
 from asmgen.author.contract.problem import holds_nonfinite as holds_nonfinite
+from asmgen.author.contract.problem import huge as huge
 from asmgen.author.contract.problem import random_array as random_array
 from asmgen.author.contract.problem import strained as strained
 from asmgen.author.contract.problem import zero_array as zero_array

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.contract.contract import Values
+from asmgen.author.contract.problem import FIRST_HUGE
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
 from asmgen.tools.addressrun import run_addresses
-from asmgen.tools.algebrarun import run_algebra
+from asmgen.tools.algebrarun import SEED, run_algebra
 from asmgen.tools.build import Built
 from asmgen.tools.executed import executed
 from asmgen.tools.hashrun import HashReport, run_hashes
@@ -70,12 +71,12 @@ class Ran:
         """Raises Found for the first launch that is wrong, and where time is over."""
         contract, build = built.kernel.contract, built.kernel.parameters
 
-        def run(launch: Mapping[str, Any], magnitude: int = 0) -> tuple[int, ...]:
+        def run(launch: Mapping[str, Any], magnitude: int = 0, seed: int = SEED) -> tuple[int, ...]:
             if time.process_time() > until:
                 raise Found
             values = contract.resolve_run({**build, **launch})
             self.last = self.last or values
-            wrong = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude)
+            wrong = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude, seed=seed)
             if not isinstance(wrong, str):
                 for number, launch_counts in enumerate(wrong[2]):
                     self.beside.setdefault(number, []).append(launch_counts)
@@ -83,7 +84,7 @@ class Ran:
                 self.approximate = f"code for large numbers is no identity (inputs times 2^{magnitude}: {wrong})"
                 return ()
             if isinstance(wrong, str):
-                raise Found(wrong, values)
+                raise Found(wrong, values, seed)
             if not magnitude and sum(wrong[0]) > max(map(sum, self.counts), default=0):
                 self.longest = values
             self.counts.append(wrong[0])
@@ -98,6 +99,9 @@ class Ran:
         for magnitude in _MAGNITUDES:
             if _missing(judged, self.counts):
                 run(given_launches(contract, build)[0], magnitude)
+        for ran in covering(self.launched, self.counts):
+            if _missing(judged, self.counts):
+                run(ran, seed=FIRST_HUGE + SEED)
         for number, launch in enumerate(more_launches(contract, build)):
             if number >= _DRAWN and not _missing(judged, self.counts):
                 break
@@ -153,7 +157,8 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
         return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"the {seconds:g} s were over before all launches ran")
     scope = f"{ran}, all equal to the reference; {ran.on_floats} launches on floats within its bound; " \
         f"addresses of the first and the longest of these for all sizes of the contract"
-    assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds)
+    otherwise = (f"{ran.approximate}: that is judged on floats, and as a formula on data of its own",) if ran.approximate else ()
+    assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *otherwise)
     missing = _missing(judged, ran.counts)
     if missing:
         why = f"; {ran.approximate}" if ran.approximate else ""
@@ -241,10 +246,10 @@ def race_launch(family: Family, built: Built) -> Mapping[str, Any] | None:
 
 
 def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Program | None, checks: bool,
-           magnitude: int) -> str | tuple[tuple[int, ...], int, list[tuple[int, ...]]]:
+           magnitude: int, seed: int) -> str | tuple[tuple[int, ...], int, list[tuple[int, ...]]]:
     """Why a launch is wrong; else how often it executed what, and how many elements were compared."""
     try:
-        report = run_algebra(family, built, values, program=program, checks=checks, budget=_BUDGET, magnitude=magnitude)
+        report = run_algebra(family, built, values, seed, program, checks, _BUDGET, magnitude)
     except AsmgenError as error:
         return f"the launch fails: {error.sentence}"
     if not report.equal:

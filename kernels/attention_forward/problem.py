@@ -25,6 +25,8 @@ _LEAST_QUERIES = 16  # with fewer queries one would be too large a part of all
 _FLUSHED = 2.0**-126  # float32 numbers below may be flushed to 0: products with a row of V, and their sum
 _HUGE = {"bfloat16": 2.0**90}  # of the types that have one
 _TALL = 16.0  # elements of strained queries
+_LARGE = {"bfloat16": 2.0**30, "float16": 2.0**12}  # scores are 64 to 128 times the square
+_ALIKE, _APART = (12.0, 8.0), 5.0  # of Q and K, an element with a product of 96; the deviation of the sum of all others
 _EPSILON = 2.0**-24  # of float32
 _LOG2_E = np.float32(1.4426950408889634)
 
@@ -52,10 +54,12 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
             views[name] = np.lib.stride_tricks.as_strided(flat, sizes, tuple(flat.itemsize * stride for stride in strides))
             data = random.standard_normal(sizes, np.float32) * np.float32(logits if name == "q" else 1.0)
             views[name][...] = data.astype(taken)
-    if nonfinite is not None:
+    if nonfinite is not None and not ag.huge(seed):
         _put_odd(random, views, nonfinite, p["softmax_scale"] * p["d"]**0.5)
     if ag.strained(seed):
         _strain(random, views, p["softmax_scale"])
+    if ag.huge(seed):
+        _enlarge(views)
     sequences = Sequences.draw(p, random)
     arguments |= sequences.arguments
     sinks: Array | None = random.standard_normal((p["hq"],), np.float32) if p["sink"] else None
@@ -122,6 +126,15 @@ def _strain(random: np.random.Generator, views: dict[str, Array], scale: float) 
     queries, keys = np.arange(q.shape[2]), np.arange(k.shape[2])
     q[:, :, queries, queries % q.shape[3]] = _TALL
     k[:, :, keys, random.permutation(keys) % q.shape[3]] = random.uniform(200, 600, k.shape[:3]) / (_TALL * scale)
+
+
+def _enlarge(views: dict[str, Array]) -> None:
+    """Scores that lie between one power of two and the next, far apart from each other: all maxima of a query have one exponent."""
+    for name, first in zip("qk", _ALIKE, strict=True):
+        view = views[name]
+        size = view.dtype.type(_LARGE[view.dtype.name])
+        view *= size * view.dtype.type(_APART**0.5 / view.shape[-1]**0.25)
+        view[..., 0] = view.dtype.type(first) * size
 
 
 def _elements(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
