@@ -14,7 +14,7 @@ from asmgen.files import MOST_BYTES, MOST_TEXT, FileError, read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shown
 from asmgen.tools.build import Built
-from asmgen.tools.proof import Claim, Proof
+from asmgen.tools.proof import PROVEN, RACES, UNKNOWN, Claim, Proof
 from asmgen.tools.textclaims import code_of, text_claims
 
 SUFFIX = ".proof.json"
@@ -79,10 +79,16 @@ def verify_certificate(path: Path) -> Verified:
     if absent or not kernels:
         return Verified(str(path), (*wrong, f"{code.name} has no kernel {shown(absent[0])}" if absent else "it names no kernel"), ())
     again = text_claims(kernels, [_block(path, blocks.get(program.name)) for program, _ in kernels])
-    said = {row.get("claim"): row.get("status") for row in document["claims"] if isinstance(row, Mapping)}
+    rows = {row.get("claim"): row for row in document["claims"] if isinstance(row, Mapping)}
+    said = {claim: row.get("status") for claim, row in rows.items()}
     wrong += [f"it says {claim.claim} {said.get(claim.claim)}, which is {claim.status}" for claim in again
-             if said.get(claim.claim) != claim.status]
+             if said.get(claim.claim) != claim.status and not _by_launches(claim, rows.get(claim.claim, {}))]
     return Verified(str(path), tuple(wrong), tuple(again))
+
+
+def _by_launches(claim: Claim, row: Mapping[str, Any]) -> bool:
+    """Whether launches, which are not run again, may have said less than the code alone: of stores to memory."""
+    return claim.claim == RACES and claim.status == PROVEN and (row.get("status") == UNKNOWN or bool(row.get("counterexample")))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.disjointwrites import is_stride
 from asmgen.tools.entry import status_of
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.limitlaunches import LimitCheck, Wrap
@@ -71,7 +72,7 @@ def wide_strides(built: Built) -> Iterator[tuple[str, Built]]:
     contract = built.kernel.contract
     taken = {argument.name for argument in contract.arguments}
     for parameter in contract.parameters:
-        if parameter.name in taken and parameter.kind == "run" and ("stride" in parameter.name or parameter.name.startswith("ld")):
+        if parameter.name in taken and is_stride(parameter):
             parameters = tuple(replace(one, maximum=_ANY_STRIDE) if one is parameter else one for one in contract.parameters)
             rules = tuple(rule for rule in contract.rules if parameter.name not in rule.reads)
             wide = replace(contract, parameters=parameters, rules=rules)

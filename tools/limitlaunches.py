@@ -43,8 +43,11 @@ class Wrap:
     off: int
 
 
-class _Functions(dict[str, Any]):
+class TermFunctions(dict[str, Any]):
     """The functions that terms are made of; those of floats by the emulator's semantics."""
+
+    def __init__(self) -> None:
+        super().__init__(FUNCTIONS)
 
     def __missing__(self, name: str) -> Any:
         function = FLOAT.get(name) or CONVERT[name]
@@ -137,7 +140,7 @@ class LimitCheck:
     def __init__(self, report: AddressReport, contract: KernelContract, build: Values) -> None:
         self._report, self._contract, self._build = report, contract, build
         self._number = {variable.name: number for number, variable in enumerate(report.algebra.variables) if variable.given}
-        self._functions = _Functions(FUNCTIONS)
+        self._functions = TermFunctions()
         self.launches = 0
 
     def wrap(self) -> Wrap | str | None:

@@ -15,6 +15,7 @@ from asmgen.tools.build import Built
 from asmgen.tools.proof import INDEX, ORDER, UNKNOWN, Claim, Proof, settled
 from asmgen.tools.runclaims import ORDERS, index_claim, order_claim, race_launch
 from asmgen.tools.textclaims import code_of, text_claims
+from asmgen.tools.writeclaim import with_writes
 
 
 def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Callable[[str], None] = lambda sentence: None) -> Proof:
@@ -25,7 +26,7 @@ def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Calla
     blocks = {kernel.resources.name: kernel.contract.workgroup for kernel in built.kernel.launches}
     races, errata = text_claims(kernels, [blocks[program.name] for program, _ in kernels])
     say(f"races {races.status}, errata {errata.status}")
-    races = settled(races, lambda: race_launch(family, built))
+    races = with_writes(settled(races, lambda: race_launch(family, built)), family, built)
     index = index_claim(family, built, seconds)
     say(f"index {index.status}")
     order = order_claim(family, built)

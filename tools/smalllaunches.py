@@ -27,7 +27,7 @@ def launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
     rows further apart, and edges that are one element short: whole tiles and tiles that are cut may have code of their own. Each number
     that is no size takes another value on a whole tile and on a cut one: C is read by other code there, which runs without C too."""
     small = _small(contract, build)
-    full, size, own = _full(contract, build, small), _groups(contract, build, small), _sizes(contract)
+    full, size, own = _full(contract, build, small), groups_of(contract, build, small), _sizes(contract)
     found = [small, full]
     for name, parameter in own.items():
         if parameter.multiple_of > 1 and name in small:
@@ -39,7 +39,7 @@ def launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
     found.append(_apart(contract, build, longest))
     found.append(cut)
     return [launch for number, launch in enumerate(found)
-            if launch not in found[:number] and _groups(contract, build, launch) == size]
+            if launch not in found[:number] and groups_of(contract, build, launch) == size]
 
 
 def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> Iterator[dict[str, Value]]:
@@ -48,13 +48,13 @@ def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> It
     other time, some steps of the tile (or of what it must be a multiple of), or one element more or less, the least of these as often as
     all others."""
     small = _small(contract, build)
-    size, bases = _groups(contract, build, small), (small, _full(contract, build, small))
+    size, bases = groups_of(contract, build, small), (small, _full(contract, build, small))
     choices: dict[str, list[Value]] = {}
     lengths = set()
     for parameter in contract.parameters:
         usual = _usual(contract, small, parameter)
         values = [value for value in _values(parameter, build)
-                  if _groups(contract, build, small | {parameter.name: value}) == size]
+                  if groups_of(contract, build, small | {parameter.name: value}) == size]
         if set(values) - {usual}:
             choices[parameter.name] = values
             if parameter.type is int and (not parameter.default_from or values[0] < usual):  # else it is a stride
@@ -68,7 +68,7 @@ def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> It
     for launch in _in_turn([*loops, _mixed(choices, bases, random.Random(seed))]):
         tries += 1
         key = tuple(sorted(launch.items()))
-        if key not in seen and _groups(contract, build, launch) == size:
+        if key not in seen and groups_of(contract, build, launch) == size:
             seen.add(key)
             tries = 0
             yield launch
@@ -120,12 +120,12 @@ def _small(contract: KernelContract, build: Values) -> dict[str, Any]:
     """The example with each size halved as long as that makes workgroups fewer."""
     own = _sizes(contract)
     values: dict[str, Any] = {name: contract.example[name] for name in own if name in contract.example}
-    size = _groups(contract, build, values)
+    size = groups_of(contract, build, values)
     for name, parameter in own.items():
         step, least = parameter.multiple_of, parameter.minimum or parameter.multiple_of
         while name in values and size > 1 and values[name] > least:
             smaller = values | {name: max(least, values[name] // 2 // step * step)}
-            if (fewer := _groups(contract, build, smaller)) >= size:
+            if (fewer := groups_of(contract, build, smaller)) >= size:
                 break
             values, size = smaller, fewer
     return values
@@ -133,23 +133,23 @@ def _small(contract: KernelContract, build: Values) -> dict[str, Any]:
 
 def _apart(contract: KernelContract, build: Values, values: dict[str, Any]) -> dict[str, Any]:
     """The launch with each number larger that follows from others, as strides do, as far as the contract allows."""
-    size = _groups(contract, build, values)
+    size = groups_of(contract, build, values)
     for parameter in contract.parameters:
         if parameter.kind == "run" and parameter.default_from:
             resolved: dict[str, Any] = contract.resolve_run({**build, **values})
             larger = values | {parameter.name: resolved[parameter.name] + max(_APART, parameter.multiple_of)}
-            values = larger if _groups(contract, build, larger) == size else values
+            values = larger if groups_of(contract, build, larger) == size else values
     return values
 
 
 def _divided(contract: KernelContract, build: Values, values: dict[str, Any], name: str) -> bool:
     """Whether tiles divide that size, so that more of it takes more workgroups."""
-    return name in values and _groups(contract, build, values | {name: _UNBOUNDED * values[name]}) > _groups(contract, build, values)
+    return name in values and groups_of(contract, build, values | {name: _UNBOUNDED * values[name]}) > groups_of(contract, build, values)
 
 
 def _full(contract: KernelContract, build: Values, small: dict[str, Any]) -> dict[str, Any]:
     """The smallest launch with each size as large as as many workgroups take, where that has an end."""
-    size = _groups(contract, build, small)
+    size = groups_of(contract, build, small)
     values = dict(small)
     for name in _sizes(contract):
         if not _divided(contract, build, small, name):
@@ -157,7 +157,7 @@ def _full(contract: KernelContract, build: Values, small: dict[str, Any]) -> dic
         fits, many = small[name], _UNBOUNDED * small[name]
         while many - fits > 1:
             middle = (fits + many) // 2
-            fits, many = (middle, many) if _groups(contract, build, small | {name: middle}) <= size else (fits, middle)
+            fits, many = (middle, many) if groups_of(contract, build, small | {name: middle}) <= size else (fits, middle)
         values[name] = fits
     return values
 
@@ -183,7 +183,7 @@ def _legal(parameter: Parameter, value: Value) -> bool:
     return True
 
 
-def _groups(contract: KernelContract, build: Values, values: Values) -> int:
+def groups_of(contract: KernelContract, build: Values, values: Values) -> int:
     """Workgroups of a launch; very many where the contract refuses it."""
     try:
         x, y, z = contract.grid_of(contract.resolve_run({**build, **values}))
