@@ -71,7 +71,7 @@ def _gap_of(order: PartialOrder, group: Sequence[int], wanted: int) -> tuple[int
 
 def _check(order: PartialOrder) -> None:
     """Pauses move matrix units: dependences among what stands hold still."""
-    for before, after, latency, distance in order.step.edges:
+    for before, after, latency, distance, _ in order.step.edges:
         if before in order.at and after in order.at and order.at[before] + latency > order.at[after] + distance * order.length:
             unit = order.step.units[after]
             raise NoRoom(unit, f"{unit} would stand before its operand of {described(order.step.units[before])} is there, in a step of "

@@ -70,7 +70,7 @@ class PartialOrder:
         edges, fixed = step.edges, self.at
         for _ in range(len(step.units)):
             changed = False
-            for before, after, latency, distance in edges if forward else reversed(edges):
+            for before, after, latency, distance, _ in edges if forward else reversed(edges):
                 if forward and after not in fixed:
                     tick = found[before] + latency - distance * length
                     if tick > found[after]:

@@ -1,7 +1,7 @@
 """The ticks of a step by arithmetic: one wave issues in order, and its resources are taken in turn.
 
-It is what the search for an order compares, no prediction of a kernel: data from memory have arrived, LDS and the port to memory serve
-all waves alike, and nothing else runs. `asmgen profile` runs the code through the cycle model.
+It is what the search for an order compares, no prediction of a kernel: what fills bring has arrived, LDS and the port to memory serve all
+waves alike, and nothing else runs. `asmgen profile` runs the code through the cycle model.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class _Use(NamedTuple):
 
     matrix: bool
     reads_lds: bool
+    loads: bool
     memory: bool
     cost: UnitCost
     touched: tuple[int, ...]
@@ -90,8 +91,9 @@ class StepClock:
         written, cost = groups[effects.writes], self.costs[ordinal]
         other = kind in (UnitKind.MATRIX, UnitKind.LDS_READ, UnitKind.LOAD) or self.units[ordinal].effects.memory or cost.packed
         vector = None if other else (cost.busy, cost.issue, cost.ready)
-        return _Use(kind is UnitKind.MATRIX, kind is UnitKind.LDS_READ, bool(self.units[ordinal].effects.memory), self.costs[ordinal],
-                    touched, itemgetter(0, 0, *touched), written, bool(written) and kind not in (UnitKind.LDS_READ, UnitKind.LOAD),
+        return _Use(kind is UnitKind.MATRIX, kind is UnitKind.LDS_READ, kind is UnitKind.LOAD, bool(self.units[ordinal].effects.memory),
+                    self.costs[ordinal], touched, itemgetter(0, 0, *touched), written,
+                    bool(written) and kind not in (UnitKind.LDS_READ, UnitKind.LOAD),
                     effects.reads | effects.writes, effects.writes, bool(effects.reads & m0.mask), bool(effects.writes & m0.mask), vector)
 
     def time(self, arrangement: Arrangement, paired: bool = False) -> StepTime:
@@ -190,8 +192,8 @@ class StepClock:
                 state.port = max(now, state.port) + cost.port
             else:
                 state.lds = max(now, state.lds) + cost.busy
-            if use.reads_lds:
-                landed = state.lds + self.latency
+            if use.reads_lds or use.loads:
+                landed = state.port + cost.ready - cost.busy if use.loads else state.lds + self.latency
                 state.reads.append((use.writes, landed))
                 for group in use.written:
                     state.ready[group], state.by[group] = landed, 0

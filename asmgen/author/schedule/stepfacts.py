@@ -53,7 +53,7 @@ class StepFacts:
         for edge in self.edges:
             self.after[edge.before].append(edge)
             self.before[edge.after].append(edge)
-            if self.units[edge.before].effects.writes & self.units[edge.after].effects.reads:
+            if edge.result:
                 self.users[edge.before].append(edge)
                 self.raw |= {edge} if edge.latency else set()
         busy = sum(max(self.costs[number].busy, self.costs[number].issue) for number in self.matrix)

@@ -21,34 +21,40 @@ _COPIES = 3  # in which two units of neighbouring copies meet, and those of one 
 
 _Copied = tuple[int, Unit]
 """A copy's number and a unit of it."""
-_Note = Callable[[_Copied, _Copied, int], None]
+_Note = Callable[..., None]
 
 
 class Edge(NamedTuple):
-    """A dependence between two ordinals; `distance` in copies, `latency` in ticks."""
+    """A dependence between two ordinals; `distance` in copies, `latency` in ticks. `result`: in some phase the later unit reads what the
+    earlier one writes."""
 
     before: int
     after: int
     latency: int
     distance: int
+    result: bool = False
 
 
 def dependences(phases: Sequence[Sequence[Unit]], kinds: Mapping[int, UnitKind], costs: Mapping[int, UnitCost]) -> list[Edge]:
     """The edges of a step, of any phase, each pair and distance once with its longest latency."""
     found: dict[tuple[int, int, int], int] = {}
+    results: set[tuple[int, int, int]] = set()
 
-    def note(before: _Copied, after: _Copied, latency: int) -> None:
+    def note(before: _Copied, after: _Copied, latency: int, result: bool = False) -> None:
         distance = after[0] - before[0]
         if distance < _COPIES and before[1] is not after[1]:
             key = before[1].tag.ordinal, after[1].tag.ordinal, distance
             if (before[1].tag.seldom or after[1].tag.seldom) and UnitKind.MATRIX not in (kinds[key[0]], kinds[key[1]]):
                 latency = 0  # a plain copy does not wait for them
             found[key] = max(latency, found.get(key, latency))
+            if result:
+                results.add(key)
 
     line = [(copy, unit) for copy in range(len(phases) + _COPIES - 1) for unit in phases[copy % len(phases)]]
     _registers(line, kinds, costs, note)
     _memory(line, kinds, note)
-    return [Edge(before, after, latency, distance) for (before, after, distance), latency in found.items()]
+    return [Edge(before, after, latency, distance, (before, after, distance) in results)
+            for (before, after, distance), latency in found.items()]
 
 
 def _registers(line: Sequence[_Copied], kinds: Mapping[int, UnitKind], costs: Mapping[int, UnitCost], note: _Note) -> None:
@@ -74,7 +80,7 @@ def _registers(line: Sequence[_Copied], kinds: Mapping[int, UnitKind], costs: Ma
             idle = []
         for before in {id(found): found for bit in reads if (found := writer.get(bit)) is not None}.values():
             waited = kinds[before[1].tag.ordinal] in (UnitKind.LDS_READ, UnitKind.LOAD)  # a wait holds their users
-            note(before, one, 1 if waited else result_after(before[1], unit, kinds, costs))
+            note(before, one, 1 if waited else result_after(before[1], unit, kinds, costs), True)
         for before in {id(found): found for bit in writes for found in readers.get(bit, ())}.values():
             note(before, one, costs[before[1].tag.ordinal].issue)
         for before in {id(found): found for bit in writes if (found := writer.get(bit)) is not None}.values():
