@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from asmgen.author.ops.conversions import convert
 from asmgen.author.ops.elementwise import add, fill_with
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.ops.tilememory import load, store_tile
-from asmgen.author.schedule.schedules import InOrder, PingPong
-from asmgen.author.step.iterations import StepIndex
+from asmgen.author.schedule.schedules import Arrangement, InOrder, PingPong
+from asmgen.author.step.iterations import PipelineError, StepIndex
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.author.tiles.tiles import Tile
@@ -215,3 +215,26 @@ def test_what_uses_lds_after_the_loop_waits_for_fills_in_flight(used: bool, wait
     after = text[text.index("\nall_steps"):]
     lines = after[:after.index("s_barrier")].splitlines()
     assert [line.partition(";")[0].strip() for line in lines if "s_waitcnt" in line] == wait
+
+
+class Early(InOrder):
+    """Places the first unit of a step in the copy before."""
+
+    def arrange(self, *arguments: Any) -> Arrangement:
+        """In order, but the first unit leads."""
+        return replace(super().arrange(*arguments), lead=frozenset({0}))
+
+
+def test_a_load_that_would_stand_before_its_source_has_gone_on_is_refused() -> None:
+    run = TileRun("gfx950")
+    k = run.k
+    X = k.tile("X", 16, 16, mfma("f32_16x16x16_bf16", "gfx950").a, stages=2)
+    rows = matrix(run, np.zeros((16, 64)), "bf16", 16, 64).rows(0, 16)
+
+    def step(t: StepIndex) -> None:
+        load(k, X[t + 1], rows.k(t + 1))
+        with k.at(t):
+            k.v_mov_b32(run.at, 0)
+
+    with pytest.raises(PipelineError, match=r"schedule in-order places buffer_load_dwordx2 .* in the copy before its own"):
+        k.pipeline(step, 4, Early())

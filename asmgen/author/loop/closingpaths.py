@@ -31,8 +31,7 @@ def closes(copies: Copies) -> bool:
     sources, shape = copies.k.closing(), copies.units.shape
     if sources is None or sources.farthest < 1 or copies.early_exit is not None or shape.peel:
         return False
-    leading = any(unit.tag.ordinal in shape.arrangement.lead and copies.k.follows_sources(unit) for unit in copies.units.every())
-    possible = not leading and (copies.unroll == 1 or sources.farthest <= copies.unroll) and loop_serves(copies)
+    possible = (copies.unroll == 1 or sources.farthest <= copies.unroll) and loop_serves(copies)
     return possible and not drain_pays(copies, sources)
 
 

@@ -158,6 +158,10 @@ class StepUnits:
         arrangement = self.schedule.arrange(phases, offsets, StepMachine(k.arch, k.waves_per_simd))
         if sorted(_ordinals(arrangement)) != sorted(offsets):
             raise PipelineError(f"the schedule {self.schedule.name} does not place each unit of the step once", k.here())
+        late = next((unit for unit in units if unit.tag.ordinal in arrangement.lead and k.follows_sources(unit)), None)
+        if late is not None:
+            raise PipelineError(f"the schedule {self.schedule.name} places {late} in the copy before its own, where its source has not "
+                                "gone on yet; only what reads LDS may stand there", late.first.where())
         ahead = max((offset + (number in arrangement.lead) for number, offset in offsets.items()), default=0)
         peel = int(any(unit.tag.condition in ("first", "later") and not offsets[unit.tag.ordinal] for unit in units))
         masked = max((offsets[unit.tag.ordinal] + (unit.tag.ordinal in arrangement.lead) for unit in units

@@ -11,9 +11,10 @@ from asmgen.author.schedule.stepfacts import StepFacts
 from asmgen.author.schedule.unitcosts import UnitKind
 from asmgen.author.step.merge import described
 
-FREE, VECTOR, BUS, LDS, MEMORY, APART, GAP = "issue", "vector", "bus", "lds", "memory", "apart", "gap"
-"""Resources of the reservation table. APART is what reads that stand apart take of each other, GAP all ticks between two matrix units: of
-those that stand alone there, none is late if an earlier one waits for a bus."""
+FREE, VECTOR, BUS, LDS, MEMORY, PORT, APART, GAP = "issue", "vector", "bus", "lds", "memory", "port", "apart", "gap"
+"""Resources of the reservation table. MEMORY is taken until data come back at the rate of memory, PORT while the cache's port is. APART is
+what reads that stand apart take of each other, GAP all ticks between two matrix units: of those that stand alone there, none is late if an
+earlier one waits for a bus."""
 
 
 class PartialOrder:
@@ -46,6 +47,7 @@ class PartialOrder:
         self.take_issue(tick, min(cost.issue, self.step.room))
         self.table.take(BUS, tick, cost.bus)
         self.table.take(resource, tick, cost.busy)
+        self.table.take(PORT, tick, cost.port)
 
     def take_issue(self, tick: int, ticks: int = 1) -> None:
         """Ticks in which the wave issues, and with them the gap between two matrix units."""
@@ -63,10 +65,9 @@ class PartialOrder:
     def bounds(self, forward: bool) -> dict[int, int]:
         """By unit, its earliest (`forward`) or latest tick, from the ticks that stand and the dependences."""
         step, length, at = self.step, self.length, self.at
-        leads = (UnitKind.LDS_READ, UnitKind.LOAD)
         found = {}
         for number, kind in step.kinds.items():
-            found[number] = at.get(number, (-length if kind in leads else 0) if forward else length - 1)
+            found[number] = at.get(number, (-length if kind is UnitKind.LDS_READ else 0) if forward else length - 1)
         edges, fixed = step.edges, self.at
         for _ in range(len(step.units)):
             changed = False

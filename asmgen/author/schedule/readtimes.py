@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from asmgen.author.schedule.barrierchoice import Ticks
-from asmgen.author.schedule.partialorder import APART, BUS, FREE, GAP, LDS, MEMORY, PartialOrder
+from asmgen.author.schedule.partialorder import APART, BUS, FREE, GAP, LDS, MEMORY, PORT, PartialOrder
 from asmgen.author.schedule.stepfacts import NoRoom
 from asmgen.author.schedule.unitcosts import UnitKind
 
@@ -37,10 +37,13 @@ def place_reads(order: PartialOrder, numbers: Sequence[int], known: Mapping[int,
             easy = easy[::-1]
         good = [tick for tick in easy if tick % length in order.preferred] if order.preferred else list(easy)
         served = free, bus, (resource, cost.busy)
-        for ticks, *wanted in ((good, *served, (APART, apart), (GAP, 1)), (good, *served, (APART, apart)), (good, *served, (GAP, 1)),
-                               (good, *served),
-                               (easy, free, bus, (resource, cost.busy)), (range(first, soft + 1), free, bus),
-                               (range(first, soft + 1), free), (range(first, last + 1), free)):
+        choices: list[tuple[Sequence[int], tuple[tuple[str, int], ...]]] = [
+            (good, (*served, (APART, apart), (GAP, 1))), (good, (*served, (APART, apart))), (good, (*served, (GAP, 1))), (good, served),
+            (easy, served)]
+        if cost.port:  # what cannot come at the rate of memory comes at that of the port, be it late: a full queue holds up all that issues
+            choices += [(ticks, (free, bus, (PORT, cost.port))) for ticks in (easy, range(max(first, soft), last + 1))]
+        choices += [(range(first, soft + 1), (free, bus)), (range(first, soft + 1), (free,)), (range(first, last + 1), (free,))]
+        for ticks, wanted in choices:
             tick = order.table.first(ticks, *wanted)
             if tick is not None:
                 order.table.take(APART, tick, apart)

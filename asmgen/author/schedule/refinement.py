@@ -136,8 +136,7 @@ class Refinement:
                   default=at[number] - length)
         high = min([at[edge.after] - edge.latency + edge.distance * length for edge in step.after[number] if edge.after in at],
                    default=at[number] + length)
-        leads = step.kinds[number] in (UnitKind.LDS_READ, UnitKind.LOAD)
-        low, high = max(low, -length if leads else 0), min(high, length - step.ends - 1)
+        low, high = max(low, -length if step.kinds[number] is UnitKind.LDS_READ else 0), min(high, length - step.ends - 1)
         borders = sorted({*self.barriers, *self.own})
         if borders and step.units[number].effects.memory:
             tick = at[number]

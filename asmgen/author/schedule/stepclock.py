@@ -1,7 +1,7 @@
 """The ticks of a step by arithmetic: one wave issues in order, and its resources are taken in turn.
 
-It is what the search for an order compares, no prediction of a kernel: what fills bring has arrived, LDS and the port to memory serve all
-waves alike, and nothing else runs. `asmgen profile` runs the code through the cycle model.
+It is what the search for an order compares, no prediction of a kernel: what fills bring has arrived, what loads bring comes from L2, LDS
+and the port to memory serve all waves alike, and nothing else runs. `asmgen profile` runs the code through the cycle model.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class StepClock:
         table = machine.timing
         self.hazard = ticks(table["packed_hazard"], table.clocks("slot"))
         self.latency = ticks(table["lds_latency"], table.clocks("slot"))
+        self.trip = ticks(table["latency_l2"], table.clocks("slot"))
         self.release = ticks(table["barrier_release"], table.clocks("slot"))
         self.queue = int(table["vmem_queue"]) // (machine.waves * SIMDS)  # accesses of a wave that wait for the port
         self.ends = 1 + ticks(table["branch_taken"], table.clocks("slot"))
@@ -193,7 +194,7 @@ class StepClock:
             else:
                 state.lds = max(now, state.lds) + cost.busy
             if use.reads_lds or use.loads:
-                landed = state.port + cost.ready - cost.busy if use.loads else state.lds + self.latency
+                landed = state.port + self.trip if use.loads else state.lds + self.latency
                 state.reads.append((use.writes, landed))
                 for group in use.written:
                     state.ready[group], state.by[group] = landed, 0

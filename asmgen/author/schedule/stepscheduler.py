@@ -3,7 +3,8 @@
 The matrix units keep their order and stand at their times; a step is as long as its matrix cores or its issue ask for, whichever is more.
 Around them are placed, in this order:
 
-- reads and loads, each after the last use of what it overwrites, early enough for its first user;
+- reads and loads, each after the last use of what it overwrites, early enough for its first user. Reads of LDS may lead: they then stand
+  in the copy before. Loads may not, as their sources go on at the end of a copy;
 - barriers, as few as the handoffs of LDS need, where they leave most slack to the fills; a wait before each;
 - fills, as early as loads in a burst may follow each other;
 - waits where a group of reads is first needed;
