@@ -186,7 +186,7 @@ class _Simulation:
             raise ModelError("the waves of the trace wait at barriers for each other for ever")
         self.lds.advance(NEVER - 1)
         spans = tuple((unit, position, access.started, access.done) for unit, position, access in self.spans or ())
-        return Timeline(max(wave.times.end for wave in waves), tuple(wave.times for wave in waves), self.costs, self.lds.busy,
+        return Timeline(max(slot, *(wave.times.end for wave in waves)), tuple(wave.times for wave in waves), self.costs, self.lds.busy,
                         self.vmem.busy, spans)
 
     def _serve(self, simd: _Simd, number: int, now: int) -> None:

@@ -114,3 +114,10 @@ def test_the_main_loop_is_of_those_that_multiply() -> None:
     assert even.main_loop is not None and fewer.main_loop is not None
     assert even.loops[0].total > even.loops[1].total and even.main_loop.first == 3 and even.epilogue > 20 * 64
     assert fewer.main_loop.first == 0, "a loop that is much shorter is not the main one"
+
+
+def test_a_kernel_that_does_nothing_takes_a_slot() -> None:
+    code = read_text("s_endpgm\n", "gfx950")[0]
+    found = profile(code, [WaveTrace(0, 0, (0,), ())], CHOSEN)
+    whole = estimate(found, 1000, 1, Traffic(0, 0, 0, 0, ""))
+    assert found.cycles == 4 and whole.parts["compute units"] == pytest.approx(4 * 4 / 2400e6) and whole.limit == "launch"
