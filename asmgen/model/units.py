@@ -188,7 +188,9 @@ class VectorMemory:
         self._starts.append(start)
         far = self._far
         trip, due = far.store, start
-        if cost.returns:
+        if not lines:
+            trip = 0  # no lane, no memory
+        elif cost.returns:
             trip = far.round_trip(argument)
             self._shared = max(self._shared, start - far.burst / far.rate) + bytes_ / far.rate
             due = max(start, ceil(self._shared - bytes_ / far.rate))

@@ -77,7 +77,7 @@ def usage(costs: Sequence[IssueCost], trace: WaveTrace, accesses: Sequence[tuple
             elif kind is CostKind.VMEM:
                 lines, argument = accesses[at]
                 total.l1 += max(cost.line_floor, lines * line) if lines else 1
-                if not cost.store:
+                if lines and not cost.store:
                     total.load_bytes += cost.bytes
                     total.flight += cost.bytes * far.round_trip(argument)
     return total

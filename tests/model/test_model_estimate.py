@@ -121,3 +121,16 @@ def test_a_kernel_that_does_nothing_takes_a_slot() -> None:
     found = profile(code, [WaveTrace(0, 0, (0,), ())], CHOSEN)
     whole = estimate(found, 1000, 1, Traffic(0, 0, 0, 0, ""))
     assert found.cycles == 4 and whole.parts["compute units"] == pytest.approx(4 * 4 / 2400e6) and whole.limit == "launch"
+
+
+def test_a_load_without_lanes_asks_no_memory() -> None:
+    """Masked waves of compiled kernels: EXEC is 0, the load issues, and its wait has nothing to wait for."""
+    code = read_text("L:\nglobal_load_dwordx4 v[0:3], v[4:5], off\ns_waitcnt vmcnt(0)\ns_cbranch_scc0 L\ns_endpgm\n", "gfx950")[0]
+
+    def run(lines: int) -> Profile:
+        return profile(code, [WaveTrace(0, 0, (*(0, 1, 2) * 20, 3), (lines,) * 20)], CHOSEN, "hbm")
+
+    idle, busy = run(0).main_loop, run(8).main_loop
+    assert idle is not None and busy is not None
+    assert idle.cycles < 40 and busy.cycles > 864  # latency_hbm
+    assert idle.bounds.memory == 1 and idle.bounds.verdict == "compute" and busy.bounds.memory > 16  # a clk of the cache
