@@ -64,6 +64,8 @@ class Family:
     are, where they differ or where one of them is long. `aliases` say which arguments may share memory. `algebra(parameters, inputs)` gives
     what must come out in exact residues (docs/ALGEBRA.md). `typical` is a problem that fills a GPU, in which variants are timed to choose
     among them; it needs `work`. `settled(parameters)` gives build parameters that follow from those of a problem where they are not given.
+    `fitted(variant, declared, parameters)` gives what a variant declares for a request: limits that follow from its build parameters,
+    defaults that follow from its sizes.
     `tuned(parameters, variant, units)` gives values of further build parameters, beside the defaults, that are worth a try for a problem
     on so many compute units and compute the same; `timed_as(build)` is a build that stands for others of nearly its times, so that few are
     timed. `fills_argument_wait` lets code that needs no argument move to the front of the family's kernels
@@ -86,6 +88,7 @@ class Family:
     algebra: Callable[[Values, Any], Mapping[str, Any]] | None = None
     typical: Values = field(default_factory=dict)
     settled: Callable[[Values], Values] | None = None
+    fitted: Callable[[Variant, tuple[Parameter, ...], Values], tuple[Parameter, ...]] | None = None
     tuned: Callable[[Values, Variant, int], Sequence[Values]] | None = None
     timed_as: Callable[[Values], Values] | None = None
     fills_argument_wait: bool = False
@@ -239,6 +242,8 @@ class Family:
         parameters = tuple(replace(parameter, default=fixed[parameter.name], choices=(fixed[parameter.name],))
                            if parameter.name in fixed else parameter for parameter in (*selecting, *self._own(variant)))
         given = values or {}
+        if self.fitted is not None:
+            parameters = self.fitted(variant, parameters, given)
         build = {one.name: one.check(given.get(one.name, one.default)) for one in parameters if one.kind == "build"}
         arguments = self.arguments(variant, build) if callable(self.arguments) else self.arguments
         workspaces = self.workspaces(variant, build) if callable(self.workspaces) else self.workspaces
