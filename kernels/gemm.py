@@ -28,10 +28,9 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     is refused with a `stream`. Such an `out`, and such a tensor of another library, are refused. The function returns `out`, which must not
     share elements with `a` or `b`. Without `out` it makes one like `a`.
 
-    The kernel is the variant that is predicted the fastest for these sizes (`asmgen tune --why` shows from which figures). Where K is no
-    multiple of 64, or a stride or an address no multiple of 16 bytes, a slower one loads element by element. Where workgroups share the
-    steps of a tile (`split_k`), two kernels run one after the other; the device keeps a workspace for each stream, which the first launch
-    of a size makes.
+    The kernel is the variant that is predicted the fastest for these sizes (`asmgen tune --why` shows from which figures). Where a
+    stride or an address is no multiple of 16 bytes, a slower one loads element by element. Where workgroups share the steps of a tile
+    (`split_k`), two kernels run one after the other; the device keeps a workspace for each stream, which the first launch of a size makes.
 
     `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. The kernel runs on `stream`, by default on
     PyTorch's current stream, and may still run when the function returns. Raises TensorError or ContractError, which name the argument,

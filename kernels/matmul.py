@@ -65,7 +65,7 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     or the kernel that is chosen (products/invariance.py says what that costs).
 
     A numpy array may be any view and is moved without gaps. `device` and `stream` are as for `gemm.bf16`, and so is the choice of the
-    variant. Where nothing but single elements can be loaded (odd strides, addresses or lengths), a slower variant does it; for a large
+    variant. Where nothing but single elements can be loaded (odd strides or addresses), a slower variant does it; for a large
     product of PyTorch's tensors a fast one, on copies of `a` and `b` with zeros beyond K (not if `invariant` or with a `stream`). Raises
     TensorError or ContractError, which name the argument, before any launch.
     """

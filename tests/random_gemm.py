@@ -43,6 +43,8 @@ def drawn_build(random: np.random.Generator) -> tuple[str, str, dict[str, Any]]:
             build |= {f"{one}_dtype": str(random.choice(["e4m3", "e5m2"])) for one in "ab"}
             build["scales"] = str(random.choice(["tensor", "row"]))
         build |= library.fixed(variant)
+        if True in library.contract_of(variant).parameter("any_k").choices:
+            build["any_k"] = bool(random.random() < 0.4)
         try:
             library.contract_of(variant, build).resolve_build(build)
         except ContractError:

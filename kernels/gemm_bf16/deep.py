@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
+from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.feeds import feed_of
+from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.twohalves import two_halves
@@ -41,4 +43,7 @@ def deep(k: ag.TileBuilder) -> None:
     begin_feeds(k, steps, (k.p.dtype, k.p.dtype), (of_a, of_b), row0, column0)
 
     step = two_halves(k, C, (A[0], A[1]), B, of_a, of_b, wm, wn, ahead)
-    k.pipeline(step, steps, ag.Modulo(), then=epilogue_of(k)(k, corners_of(k, C), row0, column0, wm, wn))
+    any_k = takes_any_k(k.parameters)
+    ends = epilogue_of(k)(k, corners_of(k, C), row0, column0, wm, wn, overlaps=not any_k)
+    k.pipeline(step, steps, ag.Modulo(), empty=any_k,
+               then=after_last_columns(k, ends, LastColumns(C, A[0], B[0], (of_a, of_b), (row0, column0), (wm, wn))))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asmgen as ag
+from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
@@ -30,7 +31,7 @@ _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", c
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return product_parameters((_TYPE, SPLIT_K, REDUCE, INVARIANT), variant, 16, further_parameters(variant, 16))
+    return product_parameters((_TYPE, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT), variant, 16, further_parameters(variant, 16))
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -69,6 +70,7 @@ GEMM = ag.Family(
     problem=_problem,
     work=_work,
     settled=settled_parts,
+    fitted=fitted_k,
     tuned=split_options,
     timed_as=timed_as,
     axes="xyz",

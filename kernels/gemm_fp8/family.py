@@ -7,6 +7,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK, ELEMENTS
+from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
@@ -38,7 +39,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters((*operands, SPLIT_K, REDUCE, INVARIANT), variant, 8, further_parameters(variant, 8))
+    return product_parameters((*operands, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT), variant, 8, further_parameters(variant, 8))
 
 
 _SCALES = (
@@ -101,6 +102,7 @@ GEMM = ag.Family(
     problem=_problem,
     work=_work,
     settled=settled_parts,
+    fitted=fitted_k,
     tuned=split_options,
     timed_as=timed_as,
     axes="xyz",

@@ -12,7 +12,9 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
+from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.feeds import feed_of
+from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.twohalves import two_halves
@@ -60,5 +62,7 @@ def tiled(k: ag.TileBuilder) -> None:
     step = two_halves(k, C, (A[0], A[1 if interleaved else 0]), B, of_a, of_b, wm, wn, ahead)
     # transposing reads are twice as many, which leaves the simpler schedule no room for its fills
     schedule = ag.Modulo() if interleaved and (of_a.transposes or of_b.transposes) else SCHEDULES[k.variant.schedule]
-    k.pipeline(step, steps, schedule, groups=group,
-               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, factors))
+    any_k = takes_any_k(k.parameters)
+    ends = epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, overlaps=not any_k)
+    k.pipeline(step, steps, schedule, groups=group, empty=any_k,
+               then=after_last_columns(k, ends, LastColumns(C, A[0], B[0], (of_a, of_b), (row0, column0), (wm, wn))))

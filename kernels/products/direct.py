@@ -2,8 +2,8 @@
 
 Facts: a workgroup computes a tm x tn tile of D; its steps of tk along K are dealt to its waves, neighbouring ones to each. A wave asks for
 its fragments of A and B `ahead` steps before it multiplies them, without LDS and without a barrier, so that as much is in flight as a
-compute unit holds. At the end LDS exchanges the sums of all waves: `adders` waves, in rows and columns of the tile, add those of their
-part in the order of K and store it. So D has the same bits in whatever order waves run.
+compute unit holds. The last wave has the columns of the K tail too. At the end LDS exchanges the sums of all waves: `adders` waves, in rows
+and columns of the tile, add those of their part in the order of K and store it. So D has the same bits in whatever order waves run.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import asmgen as ag
+from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.factors import Factors
+from asmgen.kernels.products.lastcolumns import by_last_wave
 from asmgen.kernels.products.prologue import place, tiles
 from asmgen.kernels.products.split import KEEP_SUBNORMAL
 
@@ -82,6 +84,8 @@ def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragmen
                 ag.mma(k, C, A[t], B[t])
 
     k.pipeline(step, steps, ag.InOrder(), empty=True)
+    if takes_any_k(k.parameters):
+        by_last_wave(k, C, (fa, fb), (row0, column0))
 
     # the sums of all waves, in the order of K
     ag.write(k, Cs[()].part(wave), C)

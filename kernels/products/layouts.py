@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import asmgen as ag
+from asmgen.kernels.products.anyk import bytes_beside
 from asmgen.kernels.products.batch import batch_parameters, batch_rules
 from asmgen.kernels.products.contract import DEALT, ELEMENTS, LINE, Further
 from asmgen.kernels.products.sides import side
@@ -65,7 +66,7 @@ def most_apart(build: ag.Values, name: str) -> int:
     line = 1 if build["schedule"] == ELEMENTS else LINE // bits
     half = int(str(build["tile"]).split("x")[name == "b"]) // 2
     wide = by_columns(build, side(build, name)) and half * bits >= _WIDE_LINE
-    return ag.most_stride(lines_shown(build, name), bits, ag.BUFFER_IMMEDIATES[1] if wide else 0) // line * line
+    return ag.most_stride(lines_shown(build, name), bits, max(bytes_beside(build), ag.BUFFER_IMMEDIATES[1] if wide else 0)) // line * line
 
 
 def _reaches(name: str) -> ag.Rule:
@@ -73,7 +74,7 @@ def _reaches(name: str) -> ag.Rule:
         return bool(p[f"ld{name}"] <= most_apart(p, side(p, name)))
 
     return ag.Rule(f"ld{name} must be so small that what a workgroup reads of {name.upper()} at once spans less than 4 GiB",
-                   (f"ld{name}", "tile", "schedule", "a_layout", "b_layout", "d_layout"), holds)
+                   (f"ld{name}", "tile", "schedule", "any_k", "a_layout", "b_layout", "d_layout"), holds)
 
 
 def _whole_dwords(name: str) -> ag.Rule:

@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import asmgen as ag
+from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feeds import deals_no_rows, feed_of
+from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import stored_type
 
@@ -82,5 +84,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
             ag.mma(k, C[1, 1], A, B[1])
 
     corners = corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2))
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
-               then=make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps))
+    any_k = takes_any_k(k.parameters)
+    ends = make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps and not any_k)
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, empty=any_k,
+               then=after_last_columns(k, ends, LastColumns(C, A, B[0], (of_a, of_b), (row0, column0), (wm, wn))))

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import asmgen as ag
+from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.batch import BATCH_ARGUMENTS, to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, ELEMENTS, PRODUCT_ARGUMENTS, is_dealt
 from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
@@ -130,11 +131,24 @@ def steps_of_sums(p: ag.Values, depth: int) -> list[int]:
 def columns_of_sums(p: ag.Values) -> list[int]:
     """The columns of K of each sum that is made by itself."""
     depth = int(str(p["tile"]).rpartition("x")[2])
+    if takes_any_k(p) and p["schedule"] == DEALT and p["k"] % depth:
+        return _sums_of_waves(p, depth)
     found, left = [], p["k"]
     for steps in steps_of_sums(p, depth):
         found.append(min(left, depth * steps))
         left -= found[-1]
     return found
+
+
+def _sums_of_waves(p: ag.Values, depth: int) -> list[int]:
+    """As `columns_of_sums` where waves share the whole steps of a part, and the last wave of the last one has the K tail too."""
+    *parts, last = steps_of_parts(p, depth)
+    found = []
+    for whole in (*parts, last - 1):
+        each = -(-whole // DEALT_WAVES)
+        found += [depth * max(0, min(each, whole - wave * each)) for wave in range(DEALT_WAVES)]
+    found[-1] += p["k"] % depth
+    return [columns for columns in found if columns]
 
 
 def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, int]]:
@@ -167,11 +181,13 @@ _ALIKE = {"dtype": "bf16", "a_dtype": "e4m3", "b_dtype": "e4m3", "out": "bf16", 
 
 
 def timed_as(build: ag.Values) -> ag.Values:
-    """The build whose times are nearly those of one: of the nearest power of two of parts, of bf16 or e4m3 by rows, without bias. What
-    workgroups of the product take by the step is the same or nearly so, and the second kernel waits for its loads together."""
+    """The build whose times are nearly those of one: of the nearest power of two of parts, of bf16 or e4m3 by rows, for whole steps of K,
+    without bias. What workgroups of the product take by the step is the same or nearly so, and the second kernel waits for its loads
+    together."""
     split, alike = build["split_k"], {name: value for name, value in _ALIKE.items() if name in build}
     if build.get("scales") == "row":
         alike["scales"] = "tensor"
+    build = {name: value for name, value in build.items() if name != "any_k"}
     return {**build, **alike, "split_k": min(32, 1 << ((2 * split * split).bit_length() - 1) // 2) if split > 1 else 1}
 
 
@@ -218,7 +234,7 @@ def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> t
     left = k.registers.sgprs(1, "columns_left", note="columns of A and B from the part's first on")
     has_steps = k.fresh("has_steps")
     with k.scratch("first_step", file="s") as first, k.scratch("each", file="s") as each:
-        whole_steps(k, steps)
+        all_steps(k, steps)
         steps_of_each(k, each, steps)
         own_part(k, first)
         k.s_mul_i32(first, first, each)
@@ -226,17 +242,28 @@ def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> t
         k.s_cbranch_scc1(has_steps)
         k.s_endpgm()
         k.label(has_steps)
+        if takes_any_k(k.parameters):
+            whole_steps(k, steps)
         k.s_sub_u32(steps, steps, first)
         k.s_min_u32(steps, steps, each)
         k.s_mul_i32(first, first, depth)
         k.s_sub_u32(left, k.argument("k"), first)
-        return _from_column(k, a, first, left), _from_column(k, b, first, left)
+        return from_column(k, a, first, left), from_column(k, b, first, left)
 
 
 def whole_steps(k: ag.TileBuilder, steps: ag.Reg) -> None:
-    """steps = K divided by the tile's depth; the last one may be cut where elements are loaded one by one."""
+    """steps = those of the loop: K divided by the tile's depth. The last one may be cut where elements are loaded one by one."""
+    _steps(k, steps, k.variant.schedule == ELEMENTS)
+
+
+def all_steps(k: ag.TileBuilder, steps: ag.Reg) -> None:
+    """steps = those that parts share: the K tail is one."""
+    _steps(k, steps, k.variant.schedule == ELEMENTS or takes_any_k(k.parameters))
+
+
+def _steps(k: ag.TileBuilder, steps: ag.Reg, up: bool) -> None:
     depth, columns = k.variant.tile[2], k.argument("k")
-    if k.variant.schedule == ELEMENTS:
+    if up:
         k.s_add_u32(steps, columns, depth - 1)
         columns = steps
     k.s_lshr_b32(steps, columns, (depth - 1).bit_length())
@@ -256,7 +283,7 @@ def part_of_wave(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -
         k.s_mul_i32(first, first, depth)
         left = k.registers.sgprs(1, "wave_columns", note="columns of A and B from the wave's first on")
         k.s_sub_u32(left, a.columns_register, first)
-        return _from_column(k, a, first, left, "wave"), _from_column(k, b, first, left, "wave")
+        return from_column(k, a, first, left, "wave"), from_column(k, b, first, left, "wave")
 
 
 def reciprocal(by: int) -> int:
@@ -270,7 +297,7 @@ def steps_of_each(k: ag.TileBuilder, each: ag.Reg, steps: ag.Reg) -> None:
     _divide_by_parts(k, each, each)
 
 
-def _from_column(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, left: ag.Reg, whose: str = "part") -> ag.Matrix:
+def from_column(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, left: ag.Reg, whose: str = "part") -> ag.Matrix:
     """The matrix from column `first` of K on: of each of its lines, or, where those run along rows, from that line on."""
     pointer = k.registers.sgprs(2, f"{matrix.name}_{whose}", note=f"its first column of the {whose}", align=2)
     if by_columns(k.parameters, matrix.name):
