@@ -74,6 +74,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.ops.vectors": "as_vector column_vector row_vector Vector VectorGrid",
     },
     "steps, schedules and loops": {
+        "asmgen.author.loop.chainedpaths": "Chain",
         "asmgen.author.loop.overlap": "ChosenEpilogue Epilogue FollowingEpilogue",
         "asmgen.author.schedule.modulo": "Interleave Latencies",
         "asmgen.author.schedule.stepscheduler": "Modulo",

@@ -54,6 +54,7 @@ from asmgen.author.epilogue.stores import store_whole as store_whole
 from asmgen.author.epilogue.stores import unless_whole as unless_whole
 from asmgen.author.family.companion import GridRule as GridRule
 from asmgen.author.family.family import Family as Family
+from asmgen.author.loop.chainedpaths import Chain as Chain
 from asmgen.author.loop.overlap import ChosenEpilogue as ChosenEpilogue
 from asmgen.author.loop.overlap import Epilogue as Epilogue
 from asmgen.author.loop.overlap import FollowingEpilogue as FollowingEpilogue

@@ -103,7 +103,8 @@ class LaunchWork:
     `first` is a smaller problem whose first workgroup executes what this one's does, but for `traced` steps, as a rule fewer; `steps` are
     those of each workgroup, in the order of the grid, `flops` those of a whole step; `read_bytes` is the size of what the launch reads,
     `needed_flops` the operations of the problem without what tiles have beyond its edges (0: those that are executed).
-    `slabs` are, by argument, the numbers of what each workgroup loads of it: workgroups with one number load the same.
+    `slabs` are, by argument, the numbers of what each workgroup loads of it: workgroups with one number load the same. `items` is how many
+    tiles a workgroup makes one after another, on average.
     """
 
     first: Mapping[str, Any]
@@ -113,3 +114,4 @@ class LaunchWork:
     read_bytes: int
     needed_flops: float = 0.0
     slabs: Mapping[str, Sequence[int]] | None = None
+    items: float = 1.0

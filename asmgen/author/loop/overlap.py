@@ -32,12 +32,13 @@ class Epilogue:
 
     `guard(label)` emits scalar code before the last step; it branches to `label` if the epilogue does not serve the wave. `body()` emits
     straight code without labels or barriers; the kernel ends after it. `again` is a label in the code after the pipeline: a wave goes
-    there if the body leaves VCC other than 0.
+    there if the body leaves VCC other than 0. `onward` is the label at which a chain of items goes on in place of the kernel's end.
     """
 
     guard: Callable[[str], None]
     body: Callable[[], None]
     again: str | None = None
+    onward: str = ""
 
     def follow(self, k: Builder) -> None:
         """Emit it where it stands by itself."""
@@ -48,10 +49,13 @@ class Epilogue:
         k.label(otherwise)
 
     def end_kernel(self, k: Builder) -> None:
-        """Emit the end of the kernel, after the body."""
+        """Emit the end of the kernel, or the way to the chain's next item, after the body."""
         if self.again is not None:
             k.s_cbranch_vccnz(self.again)
-        k.s_endpgm()
+        if self.onward:
+            k.s_branch(self.onward)
+        else:
+            k.s_endpgm()
 
 
 class Then(Protocol):

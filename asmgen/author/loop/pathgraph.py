@@ -56,7 +56,8 @@ Way = Callable[[PathChoice], Sequence[int]]
 class PathGraph:
     """`offsets` are the iterations ahead by ordinal, `ahead` the farthest one, `peel` the steps with a copy of their own at the beginning.
     `known` is the only count, None for all. `asks` says whether some first iterations may need no masked operations, `overlaps` whether an
-    epilogue overlaps the last step, `skips` how many last iterations a wave may skip."""
+    epilogue overlaps the last step, `skips` how many last iterations a wave may skip. `least` is the smallest count; in a chain of `items`
+    a choice's count is that of so many of them together."""
 
     copies: tuple[PathCopy, ...]
     way: Way
@@ -68,10 +69,13 @@ class PathGraph:
     asks: bool = False
     overlaps: bool = False
     skips: int = 0
+    least: int = 1
+    items: int = 1
 
     def choices(self, more: int = 0) -> Iterator[PathChoice]:
         """Choices that run each copy in each of its neighbourhoods, and `more` counts."""
-        counts = range(1, self.ahead + self.peel + 2 * self.unroll + more + 1) if self.known is None else (self.known,)
+        end = self.least + self.ahead + self.peel + 2 * self.unroll + more
+        counts = range(self.least * self.items, end * self.items, self.items) if self.known is None else (self.known,)
         for count in counts:
             for plain in range(count + 1) if self.asks else (None,):
                 for skipped in range(min(self.skips, count - 1) + 1):

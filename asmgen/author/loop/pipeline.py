@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from asmgen.author.emit.coldblocks import Sharing
 from asmgen.author.emit.pipelinetext import PipelineText
 from asmgen.author.loop.buffercheck import check_buffers
+from asmgen.author.loop.chainedpaths import Chain, ChainedPaths
 from asmgen.author.loop.copycosts import overlap_pays
 from asmgen.author.loop.looponly import loop_only
 from asmgen.author.loop.looppaths import emit_paths
@@ -45,7 +46,7 @@ _PLAIN_REGISTERS = (1 << SGPR_BIT) - 1  # VGPRs and AGPRs
 
 def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
              then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False,
-             few: bool = False) -> Shape:
+             few: bool = False, chain: Chain | None = None) -> Shape:
     """Emit the loop of `count` steps. `count` is an SGPR, which is used up, or a number. It is at least 1; with `empty` an SGPR may be 0,
     and then the waves go on after the loop.
 
@@ -60,6 +61,9 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
       than all of them; 0 or less skips none (`asmgen.author.loop.earlyexit`).
 
     - `few`: launches run few steps. Straight code then ends the loop, whatever its text costs: the loop would run as many steps of nothing.
+
+    - `chain`: the pipeline runs for one item after another, each of `count` steps, an SGPR that stays (`asmgen.author.loop.chainedpaths`).
+      The kernel ends after it.
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
@@ -76,6 +80,8 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
                             "pipeline before roles part", k.here())
     if plain == 0:
         plain = None
+    if chain is not None:
+        _check_chain(k, count, plain, roles or empty or early_exit is not None, then)
     given = {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit}
     k.region("main loop")
     k.counted = {}
@@ -94,7 +100,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             k.s_cmp_eq_u32(count, 0)
             k.s_cbranch_scc1(without)
         k.loop_begins(units.shape.ahead)
-        begin = len(k.items)
+        begin, chained = len(k.items), None
         if groups is not None and roles:
             _refuse_shared_registers(k, units)
             consumers, producers = k.fresh("consumers"), k.fresh("producers")
@@ -113,37 +119,59 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             if epilogue is not None and not overlap_pays(copies):
                 copies.epilogue = None
             done = k.fresh("pipeline_done")
-            way = emit_paths(copies, count, plain, done, own, few)
-            copies.emit_early_exits()
-            sharing = Sharing(copies.loops_at, copies.sharing_end, own.cold) if own is not None else None
+            if chain is None:
+                way = emit_paths(copies, count, plain, done, own, few)
+                copies.emit_early_exits()
+            else:
+                assert own is not None and isinstance(count, Reg)
+                chained = ChainedPaths(copies, count, chain, done, own)
+                chained.emit()
+                way = chained.way
+            sharing = Sharing(copies.loops_at, copies.sharing_end, own.cold) if own is not None and chain is None else None
             leases = len(k.registers.ranges) if k.registers is not None else 0
             changed = reduce(or_, (item.writes for item in k.items[begin:] if isinstance(item, Instruction)), 0)
             spent = changed & sum(reg.mask for reg in (count, plain) if isinstance(reg, Reg))
             k.pipelines.append(PipelineText(sharing, done, copies.filling, copies.lost, spent, leases, *_sums(units.every())))
+            if chained is not None:  # its sources are read again after the epilogue
+                _emit_epilogue(k, then, copies)
+                chained.close()
         k.loop_ends()
-        k.paths.append(_checked_graph(copies, way, count, plain))
+        k.paths.append(_checked_graph(copies, way, count, plain, chained))
     k.steps.append(units.shape.table)
     for report in units.shape.reports:
         k.remarks += report.lines()
     k.remarks += filter(None, [units.shape.arrangement.remark])
     if without:
         k.label(without)
-    if k.registers is not None:
-        k.registers.spare(*loop_only(k, units, begin), at_need=True)
-    if then is not None:
-        k.region("epilogue")
-        if epilogue is not None and copies.epilogue is None:
-            epilogue.follow(k)
-        then.follow(k)
+    if chain is None:
+        if k.registers is not None:
+            k.registers.spare(*loop_only(k, units, begin), at_need=True)
+        _emit_epilogue(k, then, copies)
     return units.shape
 
 
-def _checked_graph(copies: Copies, way: Way, count: Reg | int, plain: Reg | int | None) -> PathGraph:
+def _emit_epilogue(k: Builder, then: Then | None, copies: Copies) -> None:
+    """What follows the loop, but for what overlaps its last step."""
+    if then is None:
+        return
+    k.region("epilogue")
+    if then.overlapped is not None and copies.epilogue is None:
+        then.overlapped.follow(k)
+    then.follow(k)
+
+
+def _check_chain(k: Builder, count: Reg | int, plain: Reg | int | None, other: bool, then: Then | None) -> None:
+    if not isinstance(count, Reg) or plain is not None or other or then is None:
+        raise PipelineError("a chain of items has a count in an SGPR and an epilogue (then=), and neither roles, plain=, empty= nor "
+                            "early_exit=", k.here())
+
+
+def _checked_graph(copies: Copies, way: Way, count: Reg | int, plain: Reg | int | None, chained: ChainedPaths | None) -> PathGraph:
     """The pipeline's paths. Raises MergeError if one of them breaks the step."""
     shape = copies.units.shape
     graph = PathGraph(tuple(copies.parts), way, shape.offsets, shape.ahead, shape.unroll, shape.peel,
                       count if isinstance(count, int) and plain is None else None, plain is not None, copies.epilogue is not None,
-                      max((skipped for skipped, _, _ in copies.leaves), default=0))
+                      max((skipped for skipped, _, _ in copies.leaves), default=0), *((chained.least, 2) if chained is not None else ()))
     check_paths(graph, copies.schedule.name)
     return graph
 

@@ -246,6 +246,17 @@ class Copies:
         other = k.fresh("no_ending")
         if not self.chosen:
             epilogue.guard(other)
+        self._emit_mixed(epilogue, last)
+        if level:
+            self.shift(opening=False)
+        epilogue.end_kernel(k)
+        if not self.chosen:
+            k.label(other)
+        return found
+
+    def _emit_mixed(self, epilogue: Epilogue, last: Entries) -> None:
+        """A copy of the last step with the epilogue's body in its gaps."""
+        k = self.k
         with k.section() as section:
             epilogue.body()
         units = section.units
@@ -255,12 +266,18 @@ class Copies:
                 self._sync(entry)
             else:
                 k.append_unit(entry)
-        if level:
-            self.shift(opening=False)
-        epilogue.end_kernel(k)
-        if not self.chosen:
-            k.label(other)
+
+    def mixed(self, epilogue: Epilogue, span: CopySpan) -> int:
+        """Emit a copy with the epilogue's body in its gaps, after which the loop goes on."""
+        every = self.units.entries(span)
+        found = self._note_copy("last", every, span)
+        self._emit_mixed(epilogue, every)
+        self._end_copy(span, None)
         return found
+
+    def beginning(self, span: CopySpan, change: Callable[[Unit], Unit]) -> int:
+        """Emit a copy whose units are changed: the first step of an item."""
+        return self._emit_copy([entry if isinstance(entry, Sync) else change(entry) for entry in self.units.entries(span)], span, "first")
 
     def _insert_early_exits(self, spans: Sequence[CopySpan], copies: list[list[Sync | Unit]], levelled: bool) -> None:
         """Put the branches of early exits into the last copies; `emit_early_exits` emits their targets."""

@@ -33,6 +33,12 @@ class ClosingSources(Protocol):
     def close_late_if_equal(self, k: Any, one: Reg, other: int) -> None:
         """Close those that `close` leaves a step, if an SGPR has that value. Changes SCC."""
 
+    def go_over(self, k: Any, ahead: int, ended: Reg) -> None:
+        """The farthest sources go over to the next item of a chain, or close where `ended` is not 0. Changes SCC."""
+
+    def go_over_late(self, k: Any, ahead: int, ended: Reg) -> None:
+        """A step later: those that are read an iteration later go over. Changes SCC."""
+
     def spare(self, k: Any) -> None:
         """No code from here on reads from them: their registers are for whoever needs them."""
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from asmgen.author.tiles.globals import Rows
+from asmgen.author.tiles.globals import Rows, begin_before
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
@@ -52,14 +52,42 @@ class ColumnWalk:
             if back:
                 for slack, base in rows.descriptors.items():
                     rows.check_reach(k, slack, back)
-                    k.s_sub_u32(base[0], base[0], back)
-                    k.s_subb_u32(base[1], base[1], 0)
-                    k.s_add_u32(base[2], base[2], back)
+                    begin_before(k, base, back)
 
     def go_on(self, k: KernelBuilder) -> None:
         """A step ends. Changes SCC."""
         if self.offset is not None:
             k.s_add_u32(self.offset, self.offset, self.bytes_ if self.pace is None else self.pace)
+
+    def go_over(self, k: KernelBuilder, ahead: int, farthest: int, ended: Reg) -> None:
+        """Its sources that are read `farthest` ahead show the next item's rows from now on, or nothing where `ended` is not 0; the others
+        stay. The offset begins anew. Changes SCC."""
+        assert self.offset is not None
+        start = (ahead - farthest) * self.bytes_
+        with k.scratch("bytes_gone", file="s") as gone:
+            k.s_sub_u32(gone, self.offset, start)
+            for rows, own in self.ahead.items():
+                for base in rows.descriptors.values() if own != farthest else ():
+                    k.s_add_u32(base[0], base[0], gone)
+                    k.s_addc_u32(base[1], base[1], 0)
+                    k.s_sub_u32(base[2], base[2], gone)
+        k.s_mov_b32(self.offset, start)
+        self.show_next(k, ahead, farthest, ended)
+        if self.pace is not None:
+            k.s_cmp_lg_u32(ended, 0)
+            k.s_cselect_b32(self.pace, 0, self.bytes_)
+
+    def show_next(self, k: KernelBuilder, ahead: int, own: int, ended: Reg) -> None:
+        """Its sources that are read `own` iterations ahead show the next item's rows, or nothing where `ended` is not 0. Changes SCC."""
+        for rows, its in self.ahead.items():
+            if its == own:
+                rows.show_again(k, (ahead - own) * self.bytes_)
+        sizes = self.records(own)
+        assert self.offset is not None
+        if sizes:
+            k.s_cmp_lg_u32(ended, 0)
+        for records in sizes:
+            k.s_cselect_b32(records, self.offset, records)
 
     def spare(self, k: KernelBuilder) -> None:
         """Its registers are for whoever needs them: the loop asks for no more."""
@@ -126,6 +154,17 @@ class ClosingWalks:
         """Nothing of them is read in the text from here on."""
         for walk in self.walks:
             walk.spare(k)
+
+    def go_over(self, k: KernelBuilder, ahead: int, ended: Reg) -> None:
+        """Before the first step that asks for an iteration of the next item: the farthest sources show its rows, from what registers hold
+        now, or nothing where `ended` is not 0. The loop looks `ahead` iterations ahead. Changes SCC."""
+        for walk in self.walks:
+            walk.go_over(k, ahead, self.farthest, ended)
+
+    def go_over_late(self, k: KernelBuilder, ahead: int, ended: Reg) -> None:
+        """A step later the same for those that are read an iteration later."""
+        for walk in self.walks:
+            walk.show_next(k, ahead, self.farthest - 1, ended)
 
     def _opened(self) -> Iterator[tuple[ColumnWalk, Reg, Reg]]:
         """Each walk with its offset and its pace."""

@@ -112,6 +112,23 @@ class Rows:
             self.positions[slack] = len(k.items)
             return moved
         descriptor = k.registers.sgprs(4, k.registers.unused(name))
+        self._show(k, descriptor, stride, slack)
+        k.s_mov_b32(descriptor[3], RAW_BUFFER)
+        self.positions[slack] = len(k.items)
+        k.made[key] = KnownRows(descriptor, m.pointer, len(k.items))
+        return descriptor
+
+    def show_again(self, k: KernelBuilder, further: int = 0) -> None:
+        """Each descriptor shows the rows from what `first` and the matrix's pointer are now. Its base lies `further` bytes more before
+        them. Changes SCC."""
+        m = self.matrix
+        for slack, descriptor in self.descriptors.items():
+            self._show(k, descriptor, m.fixed if m.fixed is not None else m.stride_bytes(k), slack)
+            begin_before(k, descriptor, further)
+
+    def _show(self, k: KernelBuilder, descriptor: Reg, stride: Reg | int, slack: Reg | int) -> None:
+        """The base and the size in a descriptor."""
+        m = self.matrix
         with k.scratch("first", file="s") as first, k.scratch("last", file="s") as last:
             self._extent(k, descriptor, stride, first, last)
             row: Reg | int = last
@@ -123,17 +140,10 @@ class Rows:
                 k.s_mov_b32(descriptor[2], row)
             else:
                 k.s_add_u32(descriptor[2], descriptor[2], row)
-        if slack:
-            k.s_sub_u32(descriptor[0], descriptor[0], slack)
-            k.s_subb_u32(descriptor[1], descriptor[1], 0)
-            k.s_add_u32(descriptor[2], descriptor[2], slack)
+        begin_before(k, descriptor, slack)
         if m.empty:
             k.s_cmp_eq_u32(m.rows_register, 0)
             k.s_cselect_b32(descriptor[2], 0, descriptor[2])
-        k.s_mov_b32(descriptor[3], RAW_BUFFER)
-        self.positions[slack] = len(k.items)
-        k.made[key] = KnownRows(descriptor, m.pointer, len(k.items))
-        return descriptor
 
     def _extent(self, k: KernelBuilder, descriptor: Reg, stride: Reg | int, first: Reg, last: Reg) -> None:
         """The address of the first row, and the bytes from it to the last one."""
@@ -160,6 +170,14 @@ class Rows:
         k.s_mul_hi_u32(last, first, stride)
         k.s_add_u32(descriptor[0], m.pointer[0], descriptor[0])
         k.s_addc_u32(descriptor[1], m.pointer[1], last)
+
+
+def begin_before(k: KernelBuilder, descriptor: Reg, bytes_: Reg | int) -> None:
+    """A descriptor begins so many bytes earlier, and ends where it did."""
+    if bytes_:
+        k.s_sub_u32(descriptor[0], descriptor[0], bytes_)
+        k.s_subb_u32(descriptor[1], descriptor[1], 0)
+        k.s_add_u32(descriptor[2], descriptor[2], bytes_)
 
 
 def identity_of(value: Reg | int | None) -> object:

@@ -1,0 +1,223 @@
+"""The paths of a chain: a pipeline that runs for one item after another, such as the tiles of a workgroup, and never drains between them.
+
+Let f be the steps by which the farthest sources are read ahead, and u the unroll. All items have n steps, at least f + 1. The code is
+
+    prologue         of the first item, for phase 0
+    first step       of the first item: its sums begin from 0
+    loop             u copies: n - f - 1 steps, left at copy q
+    last steps q     f of them for each phase q: `advance` says what the next item is, and the sources go over to it; the last step has the
+                     epilogue in it, for waves that an overlapped epilogue serves, and the next item's first step follows
+    epilogue         for the other waves, and the way back to the next item's first step
+
+So the last f steps of an item ask for the first f iterations of the next one, and its data arrives while the epilogue stores. A first
+step stands after the epilogue's stores as straight code: its waits count these, where those of the loop would wait for them to end. After
+the last item the sources show nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+
+from asmgen.author.loop.loopregisters import LoopRegisters, remainder
+from asmgen.author.loop.pathgraph import PathChoice
+from asmgen.author.loop.stepcopies import Copies
+from asmgen.author.loop.stepunits import CopySpan
+from asmgen.author.schedule.schedules import is_matrix
+from asmgen.author.step.effects import Unit
+from asmgen.author.step.iterations import PipelineError
+from asmgen.isa.records import dataclass
+from asmgen.isa.registers import Reg
+from asmgen.program.program import Instruction, Item
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What makes a pipeline begin again for a next item while the last one's steps still run.
+
+    `advance()` emits scalar code without labels, f steps before an item's end: after it the registers of which the sources are made (first
+    rows, pointers) are those of the next item, and SGPR `ended` is not 0 if there is none. `begin()` emits scalar code where the next item
+    becomes the present one. `sums` are accumulators that begin from 0 in each item. `onward` is a label for epilogues, which
+    go there in place of the kernel's end.
+    """
+
+    advance: Callable[[], None]
+    begin: Callable[[], None]
+    ended: Reg
+    sums: Sequence[Reg]
+    onward: str
+
+
+class ChainedPaths:
+    """Emits them: `emit` all that stands before the epilogue, `close` what stands after it."""
+
+    def __init__(self, copies: Copies, count: Reg, chain: Chain, done: str, own: LoopRegisters) -> None:
+        k, sources = copies.k, copies.k.closing()
+        _refuse_others(copies, sources is not None and sources.farthest >= 1)
+        assert sources is not None
+        self.copies, self.k, self.count, self.chain, self.done, self.own = copies, k, count, chain, done, own
+        self.sources, self.unroll, self.far = sources, copies.unroll, sources.farthest
+        self.phase = own.room  # q, for waves that the epilogue after the loop serves
+        self.entries, self.lasts, self.nexts = ([k.fresh(name) for _ in range(self.unroll)] for name in ("loop", "last_steps", "next_item"))
+        self.ended = k.fresh("all_items")
+        self.opened: list[int] = []
+        self.looped: list[int] = []
+        self.closing: list[tuple[list[int], list[int]]] = []  # by phase: the last steps, and those that an overlapped epilogue serves
+        self.firsts: list[int] = []  # by phase: the next item's first step
+
+    @property
+    def least(self) -> int:
+        """The fewest steps of an item."""
+        return self.far + 1
+
+    def emit(self) -> None:
+        """All that stands before the epilogue."""
+        k, copies, own = self.k, self.copies, self.own
+        self.sources.open(k, own.cold)
+        k.s_sub_u32(own.steady, self.count, self.least)
+        self.opened = [*copies.prologue(0), self._first(0)]
+        self._enter(1 % self.unroll)
+        copies.loops_at = len(k.items)
+        exits = {number: (number, self.lasts[number]) for number in range(1, self.unroll)}
+        self.looped = copies.loop(copies.span(0, self.unroll, 0), own.rounds, self.unroll, self.entries, exits)
+        copies.sharing_end = len(k.items)
+        for phase in range(self.unroll):
+            self._emit_last_steps(phase)
+        k.label(self.done)
+        k.wait_slot()
+
+    def close(self) -> None:
+        """What stands after the epilogue: the way back, and the kernel's end."""
+        k = self.k
+        k.label(self.chain.onward)
+        k.wait_slot()
+        self._meet()
+        for phase in range(1, self.unroll):
+            k.s_cmp_eq_u32(self.phase, phase)
+            k.s_cbranch_scc1(self.nexts[phase])
+        k.s_branch(self.nexts[0])
+        k.label(self.ended)
+        self.copies.shift(opening=False)
+        k.s_endpgm()
+
+    def _first(self, phase: int) -> int:
+        """The first step of an item: its sums begin from 0."""
+        begun: set[int] = set()
+        sums = reduce(or_, (register.mask for register in self.chain.sums), 0)
+
+        def change(unit: Unit) -> Unit:
+            return _from_zero(unit, sums, begun) if is_matrix(unit) else unit
+
+        (span,) = self.copies.span(0, 1, phase)
+        return self.copies.beginning(span, change)
+
+    def _enter(self, phase: int) -> None:
+        """After a first step: on to copy `phase` of the loop, or to the last steps. A round that ends early, after copy q of the loop,
+        finds q in its counter, and no other round does."""
+        k, own = self.k, self.own
+        k.s_cmp_eq_u32(own.steady, 0)
+        k.s_cbranch_scc1(self.lasts[phase])
+        k.s_add_u32(own.rounds, own.steady, phase)
+        if self.unroll == 1:
+            k.s_sub_u32(own.rounds, own.rounds, 1)
+        else:
+            remainder(k, own, self.unroll, own.room, own.rounds)
+            k.s_cmp_eq_u32(own.room, 0)
+            k.s_cselect_b32(own.room, self.unroll, 0)
+            k.s_sub_u32(own.rounds, own.rounds, own.room)
+        k.s_branch(self.entries[phase])
+
+    def _emit_last_steps(self, phase: int) -> None:
+        """An item's last steps, from that phase on, and the first one of the next item."""
+        k, copies, far, chain = self.k, self.copies, self.far, self.chain
+        k.label(self.lasts[phase])
+        chain.advance()
+        self.sources.go_over(k, copies.ahead, chain.ended)
+        *before, last = copies.span(0, far, phase)
+        found = []
+        for number, span in enumerate(before):
+            found += copies.steady([span])
+            self._step_ends(number)
+        k.s_mov_b32(self.phase, phase)
+        served = self._serve(phase, last)
+        usual = copies.steady([last])
+        self._step_ends(far - 1)
+        self.closing.append(([*found, *usual], [*found, *(served or usual)]))
+        k.s_branch(self.done)
+        if not served:
+            self._emit_next(phase)
+
+    def _step_ends(self, number: int) -> None:
+        """After one of the last steps: the sources that are read an iteration later go over after the first of them."""
+        if number == 0:
+            self.sources.go_over_late(self.k, self.copies.ahead, self.chain.ended)
+
+    def _serve(self, phase: int, span: CopySpan) -> list[int]:
+        """The last step with the epilogue in it, and the next item's first step; none without an overlapped epilogue."""
+        k, epilogue = self.k, self.copies.epilogue
+        if epilogue is None:
+            return []
+        other = k.fresh("no_ending")
+        epilogue.guard(other)
+        served = self.copies.mixed(epilogue, span)
+        self._step_ends(self.far - 1)
+        if epilogue.again is not None:
+            k.s_cbranch_vccnz(epilogue.again)
+        self._meet()
+        self._emit_next(phase)
+        k.label(other)
+        return [served]
+
+    def _meet(self) -> None:
+        """The barriers that each wave passes between items, whether the epilogue that overlaps serves it or not: behind the other one all
+        fills are waited for, since it does not tell the phases apart."""
+        for _ in range(1 + self.copies.schedule.stagger):
+            self.k.s_barrier()
+
+    def _emit_next(self, phase: int) -> None:
+        """The next item's first step, after the last steps from that phase on; or the end."""
+        k, phase_after = self.k, (phase + self.far) % self.unroll
+        k.label(self.nexts[phase])
+        k.s_cmp_lg_u32(self.chain.ended, 0)
+        k.s_cbranch_scc1(self.ended)
+        self.chain.begin()
+        self.firsts.append(self._first(phase_after))
+        self._enter((phase_after + 1) % self.unroll)
+
+    def way(self, choice: PathChoice) -> list[int]:
+        """The copies that two items run through, each with half of the count."""
+        steps = choice.count // 2
+        found, phase = list(self.opened), 0
+        for item in range(2):
+            looped = [self.looped[(phase + step) % self.unroll] for step in range(1, steps - self.far)]
+            after = (phase + steps - self.far) % self.unroll
+            found += [*looped, *self.closing[after][choice.served]]
+            phase = (phase + steps) % self.unroll
+            found += [self.firsts[after]] * (item == 0)
+        return found
+
+
+def _from_zero(unit: Unit, sums: int, begun: set[int]) -> Unit:
+    """A matrix unit whose first addition to each of the sums, registers as bits, begins from 0."""
+    items: list[Item] = []
+    for item in unit.items:
+        if isinstance(item, Instruction) and isinstance(item.operands[0], Reg):
+            out, added = item.operands[0], item.operands[3]
+            if isinstance(added, Reg) and added.mask == out.mask and out.mask & sums and out.mask not in begun:
+                begun.add(out.mask)
+                item = replace(item, operands=(*item.operands[:3], 0, *item.operands[4:]))
+        items.append(item)
+    return Unit(unit.number, tuple(items), unit.tag)
+
+
+def _refuse_others(copies: Copies, closes: bool) -> None:
+    """Refuse a step that cannot be part of a chain."""
+    if not closes:
+        raise PipelineError("a chain goes over from the sources of one item to those of the next: views along K that the step reads "
+                            "ahead, no walks, none read more than one iteration later than the farthest", copies.k.here())
+    leading = [unit for unit in copies.units.every() if unit.tag.ordinal in copies.units.shape.arrangement.lead]
+    if copies.units.shape.peel or any(copies.k.follows_sources(unit) for unit in leading):
+        raise PipelineError("a chain of items has no operations under t.first or t.later, and no loads that run before their step",
+                            copies.k.here())
