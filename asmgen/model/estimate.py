@@ -121,7 +121,7 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     dispatched = timing["wave_dispatch"] * found.waves / resident / timing["xcds"]  # clk until the next workgroup can begin
     running += (found.cold + dispatched * min(workgroups, units * together)) / dense
     if moved is not None and found.stores_at_the_end:
-        each, most = moved.stored / workgroups, units * together
+        each, most = moved.stored / workgroups / (steps.items if steps is not None else 1), units * together  # of its last item
         usual_end, at_last = (_write_back(timing, each, count, found.storing, dense) for count in (most, last or most))
         running += usual_end / together * (rounds - 1) + at_last
     parts = {"compute units": running * 1e-6, "dispatch": workgroups * dispatched / timing["clock_idle"] * 1e-6, **far}

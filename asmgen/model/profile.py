@@ -114,7 +114,8 @@ class Profile:
     @property
     def main_loop(self) -> LoopProfile | None:
         """The loop that takes longest, of those that any wave goes round more than once where there are some: one that is gone through
-        once has another in it, or is none. Where some waves load and others multiply beside them, it is the loop of those that multiply."""
+        once has another in it, or is none. Of loops that share code, and so go round one in the other, it is the inner one if that takes
+        most of the time. Where some waves load and others multiply beside them, it is the loop of those that multiply."""
         return _longest(self.loops, self.timeline.costs)
 
     @cached_property
@@ -127,12 +128,23 @@ class Profile:
 
 def _longest(loops: Sequence[LoopProfile], costs: Sequence[IssueCost]) -> LoopProfile | None:
     repeated = [loop for loop in loops if loop.rounds > 1] or loops
-    longest = max(repeated, key=lambda loop: loop.total, default=None)
+    longest = _innermost(max(repeated, key=lambda loop: loop.total, default=None), repeated)
     if longest is None or _multiplies(longest, costs):
         return longest
     beside = [loop for loop in repeated if loop.total >= _CONCURRENT * longest.total and _multiplies(loop, costs)
               and (loop.last < longest.first or longest.last < loop.first)]
     return max(beside, key=lambda loop: loop.total, default=longest)
+
+
+def _innermost(main: LoopProfile | None, loops: Sequence[LoopProfile]) -> LoopProfile | None:
+    """The loop in it that takes most of its time, and in that one again, as far as there is one."""
+    while main is not None:
+        inner = [one for one in loops if one.first < main.last and main.first < one.last and one.cycles < main.cycles
+                 and 2 * one.total > main.total]
+        if not inner:
+            break
+        main = max(inner, key=lambda loop: loop.total)
+    return main
 
 
 def _multiplies(loop: LoopProfile, costs: Sequence[IssueCost]) -> bool:
@@ -226,12 +238,12 @@ class _Analysis:
                      for position in sorted(executed))
 
     def _visits(self, number: int, loop: Loop) -> list[Visit]:
-        """The visits of a wave to a loop: rounds are linked by the back-edge."""
+        """The visits of a wave to a loop: rounds are linked by the back-edge, and no wave leaves the loop within one."""
         positions = self.waves[number].positions
         found: list[Visit] = []
         heads: list[int] = []
         for at in self._locations(number, loop.first):
-            if heads and positions[at - 1] == loop.last:
+            if heads and positions[at - 1] == loop.last and not _left(positions, heads[-1], at, loop):
                 heads.append(at)
             else:
                 self._close(found, number, heads, loop)
@@ -310,6 +322,21 @@ class _Analysis:
             return not rest and bool(common) and names == names[:size] * times
 
         return next(times for times in range(min(_MOST_COPIES, len(names)), 0, -1) if times == 1 or repeated(times))
+
+
+def _left(positions: Sequence[int], begin: int, end: int, loop: Loop) -> bool:
+    """Whether a wave leaves a loop between two executions of its head: it comes back no later in the text than it went. From a block that
+    stands apart it comes back later."""
+    if end - begin <= loop.last - loop.first + 1:
+        return False
+    inside = loop.first
+    for at in range(begin, end):
+        position = positions[at]
+        if loop.first <= position <= loop.last:
+            if position <= inside and at > begin and not loop.first <= positions[at - 1] <= loop.last:
+                return True
+            inside = position
+    return False
 
 
 def _union(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

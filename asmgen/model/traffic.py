@@ -15,12 +15,14 @@ from asmgen.model.gridcache import Slabs, slab_rates
 @dataclass(frozen=True)
 class LoadOrder:
     """Which workgroups load the same: the slabs of each in the order of the grid, the argument of each operand, and in how many steps a
-    workgroup goes through its slabs. `how` says where that is from."""
+    workgroup goes through its slabs. `how` says where that is from. A workgroup that makes several `items`, on average, goes through the
+    slabs of each, those of its next item as many later as there are workgroups."""
 
     slabs: Sequence[Slabs]
     arguments: tuple[int, ...]
     steps: int
     how: str
+    items: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,9 @@ def traffic_of(each: MovedBytes, level: str, workgroups: int, timing: Timing, ar
     llc, hbm, first, how = 0.0, 0.0, {}, "no argument known"
     if order is not None:
         how = order.how
-        rates = slab_rates(order.slabs, [loaded[number] / workgroups for number in order.arguments], order.steps, timing, each.together)
-        scale = workgroups / len(order.slabs)
+        slab_bytes = [loaded[number] / workgroups / order.items for number in order.arguments]
+        rates = slab_rates(order.slabs, slab_bytes, order.steps, timing, each.together)
+        scale = workgroups * order.items / len(order.slabs)
         sizes = [arguments[number].nbytes * (1.0 if read is None else longer) for number in order.arguments]
         for number, size, one in zip(order.arguments, sizes, rates.operands, strict=True):
             far = one.hbm_bytes * scale

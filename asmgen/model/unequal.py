@@ -17,11 +17,13 @@ from asmgen.model.runsummary import RunSummary
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of the workgroup that was timed, of every workgroup of the grid in order, and the flops of a whole step."""
+    """The steps of the workgroup that was timed, of every workgroup of the grid in order, and the flops of a whole step. A workgroup makes
+    so many `items` one after another, on average, and stores each."""
 
     traced: int
     each: NDArray[np.int64]
     flops: float
+    items: float = 1.0
 
     @property
     def equal(self) -> bool:

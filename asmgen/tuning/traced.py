@@ -47,9 +47,10 @@ class Traced:
 
     def standing_for(self, work: LaunchWork, order: LoadOrder | None = None) -> Traced:
         """The same workgroup as the first one of a launch whose family says so much of it."""
-        order = order or _work_order(work, [argument.name for argument in self.trace.arguments])
+        names = [argument.name for argument in self.trace.arguments]
+        order = replace(order, items=work.items) if order is not None else _work_order(work, names)
         return replace(self, workgroups=len(work.steps), order=order, footprint=float(work.read_bytes),
-                       steps=Steps(work.traced, work.steps, work.flops), flops=work.needed_flops or None)
+                       steps=Steps(work.traced, work.steps, work.flops, work.items), flops=work.needed_flops or None)
 
 
 def trace_launch(library: Family, kernel: Kernel, code: bytes, parameters: Mapping[str, Any], workgroups: int = 1,
@@ -93,7 +94,7 @@ def trace_launches(library: Family, kernel: Kernel, code: bytes, parameters: Map
             total, of = (math.prod(one.contract.grid_of(values_)) for values_ in (parameters, small))
             traced = Traced(one.resources.name, trace, total, written=one.program)
             if one is kernel and work is not None:
-                order = product_order(parameters, len(work.steps), [each.name for each in trace.arguments])
+                order = product_order(parameters, round(work.items * len(work.steps)), [each.name for each in trace.arguments])
                 found.append(traced.standing_for(work, order))
             elif its is not None and work is not None:
                 found.append(traced.standing_for(its(parameters, small)))
