@@ -10,6 +10,7 @@ from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
+from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, workgroups_of
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
     INVARIANT,
@@ -31,7 +32,8 @@ _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", c
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return product_parameters((_TYPE, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT), variant, 16, further_parameters(variant, 16))
+    return product_parameters((_TYPE, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT, PERSISTENT), variant, 16,
+                              further_parameters(variant, 16, (workgroups_of(variant),)))
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -75,7 +77,7 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, *REDUCE_RULES),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},

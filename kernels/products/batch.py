@@ -67,17 +67,19 @@ def with_brief(arguments: Sequence[ag.ContractArgument]) -> tuple[ag.ContractArg
     return (*(one for one in arguments if one not in brief), *(replace(one, brief=True) for one in brief))
 
 
-def to_matrices(k: ag.TileBuilder, batch: ag.Reg) -> None:
-    """Move the pointers of the kernel's matrices, and of scales that each matrix has of its own, to number `batch`.
+def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd") -> None:
+    """Move the pointers of matrices of these names, and of scales that each matrix has of its own, by `batch` matrices.
 
     C waits for `to_matrix_of_c`. Changes SCC.
     """
     given = {argument.name for argument in k.contract.arguments}
     with k.scratch("matrix_bytes", 2, "s") as bytes_, k.scratch("matrix_high", file="s") as high:
-        for name in "abd":
+        for name in names:
             if f"{name}_stride_batch" in given:
                 _to_matrix(k, name, batch, bytes_, high)
         for name, other in (("a", "m"), ("b", "n")):
+            if name not in names:
+                continue
             if f"{name}_scale_stride_batch" in given:
                 _to_matrix(k, f"{name}_scale", batch, bytes_, high)
             elif f"{name}_scale" in given and k.p.scales != "tensor":

@@ -84,6 +84,11 @@ def is_dealt(variant: ag.Variant) -> bool:
     return variant.schedule == DEALT
 
 
+def is_persistent(build: ag.Values) -> bool:
+    """Whether a workgroup takes one tile after another (`persistent`)."""
+    return bool(build.get("persistent"))
+
+
 def corner_rows(variant: ag.Variant) -> int:
     """The rows of a wave's part of a corner. A tile has two corners from top to bottom, or one of 16 rows."""
     further = dict(variant.further)

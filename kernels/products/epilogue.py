@@ -48,12 +48,12 @@ def add_bias(k: ag.TileBuilder, corners: Sequence[ag.Corner], bias: ag.Numbers, 
 
 
 def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-                     factors: Factors | None = None, overlaps: bool = True) -> ProductEpilogue:
+                     factors: Factors | None = None, overlaps: bool = True, onward: str = "") -> ProductEpilogue:
     """Store alpha A B^T + beta C + bias, rounded to the type of D. `factors`, if any, replace alpha.
 
     Whole tiles without alpha and C go to memory while the last step computes. They go right after the loop if the loop leaves no registers
     for that (`overlaps` is False). All other tiles (alpha, C, cut columns, a span of 4 GiB) go corner by corner: each wave uses descriptors
-    of its own rows.
+    of its own rows. `onward` is where a workgroup goes that may have more tiles (`persistent`), in place of the kernel's end.
     """
     tm, tn, _ = k.variant.tile
     c, d = (result(k, name) for name in "cd")
@@ -69,6 +69,11 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
             ag.unless_whole(k, whole, column0, corners, tn, label, not_plain)
 
     def body() -> None:
+        with k.registers.scope("whole tile"), k.apart():
+            whole.descriptors.clear()  # each copy of the code makes its own
+            store_all()
+
+    def store_all() -> None:
         along_rows = bias is not None and is_along_rows(k)
         added = ag.load_columns(k, corners, bias, column0, wm, wn) if bias is not None and not along_rows else {}
         of_rows = ag.load_rows(k, corners, bias, row0, wm, wn) if bias is not None and along_rows else {}
@@ -91,15 +96,14 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
                 ag.add_number(k, values, both[one])
 
         ag.store_whole(k, whole, column0, corners, wm, wn, change if factors is not None or bias is not None else None, again is not None)
-        if bias is not None:
-            k.registers.release(bias.name)
         if factors is not None and again is not None and corners[0].tile.registers.items[0].file == "v":
             factors.forget()  # changed in place
 
     def rest() -> None:
         if again is not None:
             k.label(again)
-        to_matrix_of_c(k, k.ids["z"])
+        if not onward:
+            to_matrix_of_c(k, k.ids["z"])
         beside = [factors.of(corner) for corner in corners] if factors is not None else ()
         with ag.each_corner(k, corners, row0, column0, argument(k, "m"), wm, beside) as at:
             if factors is not None:
@@ -111,5 +115,5 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
             ag.store(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, at.corner.tile.columns * wn.count)
 
     d.stride_bytes(k)
-    straight = ag.Epilogue(guard, body, again)
+    straight = ag.Epilogue(guard, body, again, onward)
     return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest)

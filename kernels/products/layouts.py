@@ -6,6 +6,7 @@ A is M x K, B is N x K (a row for each column of D, as weights lie), C and D are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import asmgen as ag
@@ -37,12 +38,12 @@ def _line(name: str) -> ag.Formula:
     return ag.Formula(f"{columns}, or {rows} where {name.upper()} is stored by columns", lambda p: line_and_lines(p, name)[0])
 
 
-def further_parameters(variant: ag.Variant, bits: int) -> Further:
-    """Parameters of layouts and batches of a variant whose A and B have elements of so many bits."""
+def further_parameters(variant: ag.Variant, bits: int, run: Sequence[ag.Parameter] = ()) -> Further:
+    """Parameters of layouts and batches of a variant whose A and B have elements of so many bits, and more `run` parameters."""
     line = 1 if variant.schedule == ELEMENTS else LINE // bits
     layouts = tuple(ag.Parameter(f"{name}_layout", "build", str, f"{name.upper()} is stored by rows or by columns: "
                                  f"{' x '.join(_SHAPES[name]).upper()}", default="row", choices=LAYOUTS) for name in _SHAPES)
-    return Further(layouts, batch_parameters({"a": line, "b": line}), ("column",), "; column: one that is added to every column",
+    return Further(layouts, (*batch_parameters({"a": line, "b": line}), *run), ("column",), "; column: one that is added to every column",
                    "row (or column, if that is its layout)", tuple((name, _line(name)) for name in _SHAPES))
 
 

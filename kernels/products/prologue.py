@@ -9,6 +9,7 @@ import asmgen as ag
 from asmgen.kernels.products.contract import is_dealt
 from asmgen.kernels.products.feed import Feed
 from asmgen.kernels.products.layouts import by_columns, most_apart
+from asmgen.kernels.products.persistent import divide_by_edge
 from asmgen.kernels.products.sides import argument, side
 from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave, to_own_matrices, whole_steps
 
@@ -24,18 +25,11 @@ def place(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> None:
         with k.scratch("tiles", 2, "s") as tiles:
             for count, size, edge in ((tiles[0], "m", tm), (tiles[1], "n", tn)):
                 k.s_add_u32(count, argument(k, size), edge - 1)
-                _divide(k, count, edge)
+                divide_by_edge(k, count, edge)
             ag.place_tile(k, row0, column0, column, row, tiles[0], tiles[1], max(1, k.p.window), max(1, k.p.chunk))
         row, column = row0, column0
     k.s_mul_i32(row0, row, tm)
     k.s_mul_i32(column0, column, tn)
-
-
-def _divide(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
-    """number /= edge, for an edge of 64 times a power of two, or three times that."""
-    k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)
-    if edge & (edge - 1):
-        k.s_mul_hi_u32(number, number, 0x55555556)
 
 
 def halves(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a: str,

@@ -16,10 +16,11 @@ from collections.abc import Callable
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
-from asmgen.kernels.products.contract import ELEMENTS
+from asmgen.kernels.products.contract import ELEMENTS, is_persistent
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feeds import deals_no_rows, feed_of
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
+from asmgen.kernels.products.persistent import Tiles
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import stored_type
 
@@ -43,6 +44,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     paired = None if deals_no_rows(k, "b") or stored_type(k) == "f32" else ag.dealt(M.d.T, 2)
     steps = k.registers.sgprs(1, "steps")
     group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
+    chained = is_persistent(k.parameters)
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map, and what is on its way there
@@ -53,8 +55,12 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     overlaps = k.p.bias == "none" or not crowded or tm * tn < 256 * 256
 
     wm, wn = k.wave_grid(down, across)
-    ag.zero(k, *C)  # while the arguments are in flight
-    place(k, row0, column0)
+    tiles = None
+    if chained:
+        tiles = Tiles.of(k, row0, column0)
+    else:
+        ag.zero(k, *C)  # while the arguments are in flight
+        place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
     begin_feeds(k, steps, (fa.dtype, fb.dtype), (of_a, of_b), row0, column0)
@@ -84,7 +90,13 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
             ag.mma(k, C[1, 1], A, B[1])
 
     corners = corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2))
+    schedule = SCHEDULES[k.variant.schedule]
+    if tiles is not None:
+        onward = k.fresh("onward")
+        then = make_epilogue(k, corners, tiles.own_row0, tiles.own_column0, wm, wn, overlaps=overlaps, onward=onward)
+        k.pipeline(step, steps, schedule, groups=group, then=then, chain=tiles.chain(corners, onward))
+        return
     any_k = takes_any_k(k.parameters)
     ends = make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps and not any_k)
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, empty=any_k,
+    k.pipeline(step, steps, schedule, groups=group, empty=any_k,
                then=after_last_columns(k, ends, LastColumns(C, A, B[0], (of_a, of_b), (row0, column0), (wm, wn))))

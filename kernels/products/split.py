@@ -18,10 +18,11 @@ from dataclasses import replace
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.batch import BATCH_ARGUMENTS, to_matrices, to_matrix_of_c
-from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, ELEMENTS, PRODUCT_ARGUMENTS, is_dealt
+from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, ELEMENTS, PRODUCT_ARGUMENTS, is_dealt, is_persistent
 from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
+from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid
 from asmgen.kernels.products.sides import argument, edges, result, side
 
 MOST_PARTS = 60
@@ -77,7 +78,8 @@ def stored_type(k: ag.TileBuilder) -> str:
 def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """The arguments of the product's own kernel."""
     given = _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
-    return (*given, *(BATCH_ARGUMENTS[name] for name in ("ab" if is_split(build) else BATCH_ARGUMENTS)))
+    further = PERSISTENT_ARGUMENTS if is_persistent(build) else ()
+    return (*given, *further, *(BATCH_ARGUMENTS[name] for name in ("ab" if is_split(build) else BATCH_ARGUMENTS)))
 
 
 def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
@@ -99,6 +101,8 @@ def _across(p: ag.Values, variant: ag.Variant) -> int:
 
 
 def _split_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
+    if is_persistent(p):
+        return persistent_grid(p, variant)
     return _across(p, variant), -(-edges(p)[0] // variant.tile[0]), p["batch"] * p["split_k"]
 
 
@@ -109,7 +113,7 @@ def _sum_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
 _TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
 _LINES = "ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]})"
 SPLIT_GRID = ag.GridRule(f"{_TILES}, batch * split_k: a workgroup for each tile of D and part of K; m and n change places where D is "
-                               "stored by columns", _split_grid)
+                               "stored by columns. persistent: min(tiles * batch, workgroups), 1, 1", _split_grid)
 SUM_GRID = ag.GridRule(f"{_LINES}, batch: rows of D, and columns of tiles; m and n change places where D is stored by columns",
                              _sum_grid)
 
@@ -321,7 +325,7 @@ def epilogue_of(k: ag.TileBuilder) -> Callable[..., ProductEpilogue]:
 
 
 def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-                  factors: Factors | None = None, overlaps: bool = True) -> ProductEpilogue:
+                  factors: Factors | None = None, overlaps: bool = True, onward: str = "") -> ProductEpilogue:
     """Store the sums of the part, times `factors` if any, into its panel, rows beyond m left out; or add them to the one panel of all
     parts. Arguments as of `product_epilogue`."""
     def add() -> None:

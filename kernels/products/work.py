@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.products.contract import is_dealt
-from asmgen.kernels.products.sides import edges
+from asmgen.kernels.products.contract import is_dealt, is_persistent
+from asmgen.kernels.products.persistent import persistent_grid, tiles_of
+from asmgen.kernels.products.sides import edges, side
 from asmgen.kernels.products.split import steps_of_parts
 
 _LEAST_TRACED, _ROUNDS, _COPIES = 16, 6, 8
@@ -35,7 +36,37 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     down, across = edges(p)
     tiles = -(-down // rows) * -(-across // columns)
     batch = p["batch"]
-    read = sum(p[edge] * (batch if p.get(f"{name}_stride_batch", 1) else 1) for name, edge in (("a", "m"), ("b", "n"))) * p["k"] * bits // 8
+    if is_persistent(p):
+        return _persistent_work(p, variant, bits, line)
     alone = {"batch": 1} if batch > 1 else {}
     return ag.LaunchWork({**p, "k": k, **strides, **alone}, traced, np.tile(np.repeat(parts, tiles), batch), 2.0 * rows * columns * depth,
-                         read, 2.0 * batch * p["m"] * p["n"] * p["k"])
+                         _read_bytes(p, bits), _needed(p))
+
+
+def _read_bytes(p: ag.Values, bits: int) -> int:
+    """Of all matrices A and B."""
+    return int(sum(p[edge] * (p["batch"] if p.get(f"{name}_stride_batch", 1) else 1) for name, edge in (("a", "m"), ("b", "n")))
+               * p["k"] * bits // 8)
+
+
+def _needed(p: ag.Values) -> float:
+    """The operations of the launch's problem."""
+    return 2.0 * float(p["batch"] * p["m"] * p["n"] * p["k"])
+
+
+def _persistent_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) -> ag.LaunchWork:
+    """Of workgroups that make one tile after another. The smaller product has one workgroup with as many tiles as the first one has, side
+    by side, each with fewer steps."""
+    rows, columns, depth = variant.tile
+    steps, tiles = p["k"] // depth, tiles_of(p, variant.tile)
+    workgroups = persistent_grid(p, variant)[0]
+    items = -(-tiles // workgroups)
+    traced = steps - max(0, steps - _LEAST_TRACED) // _COPIES * _COPIES
+    strides = {name: traced * depth + (p[name] - traced * depth) % line for name in ("lda", "ldb")} if traced < steps else {}
+    n = items * columns if items > 1 else p[side(p, "n")]
+    down, across = side(p, "m"), side(p, "n")
+    small = {down: min(p[down], rows), across: n, "batch": 1, "workgroups": 1, "k": traced * depth}
+    of_each = [steps * -(-(tiles - number) // workgroups) for number in range(workgroups)]
+    far = {"ldd": n + (p["ldd"] - n) % line, "ldc": n + (p["ldc"] - n) % line} if items > 1 else {}
+    return ag.LaunchWork({**p, **small, **strides, **far}, traced * items, np.array(of_each), 2.0 * rows * columns * depth,
+                         _read_bytes(p, bits), _needed(p), items=tiles / workgroups)

@@ -1,0 +1,159 @@
+"""Persistent products: as many workgroups as the compute units hold take one tile of D after another (`author/loop/chainedpaths.py`).
+
+Workgroup w of G takes tiles w, w + G, w + 2 G and so on, in the order in which a grid of all tiles has them, those of each matrix of a
+batch after those of the matrices before. With a G that is a multiple of the number of XCDs a tile stays on its XCD. The first loads of a
+tile run while the tile before is stored. The bits are those of a grid of all tiles: the same products in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asmgen as ag
+from asmgen.author.address.tileorder import chunk_by_xcd, window_order
+from asmgen.isa.timing import gpu_of, timing
+from asmgen.kernels.products.batch import to_matrices, to_matrix_of_c
+from asmgen.kernels.products.contract import is_persistent
+from asmgen.kernels.products.sides import argument, edges
+
+PERSISTENT = ag.Parameter("persistent", "build", bool, "as many workgroups as the compute units hold take one tile after another; the next "
+                          "one's loads run while one is stored", default=False)
+PERSISTENT_ARGUMENTS = (ag.ContractArgument("batch", "u32", "products of this shape"),
+                        ag.ContractArgument("workgroups", "u32", "workgroups of the grid"))
+_SIMDS = 4
+_MOST_TILES = 1 << 30
+LEAST_STEPS = 3
+"""Two that are asked for ahead, and one whose sums begin from 0."""
+ONE_TILE: dict[str, Any] = {"persistent": False}
+"""What variants fix whose workgroups make one tile: their loop leaves the epilogue no registers while the next tile's data lies in them, or
+is none that goes over from one tile's sources to those of the next."""
+
+
+def workgroups_of(variant: ag.Variant) -> ag.Parameter:
+    """The parameter that says how many there are."""
+    return ag.Parameter("workgroups", "run", int, "of persistent=true: how many there are at most, as a rule what the compute units hold",
+                        default=resident_workgroups(variant), minimum=1, maximum=_MOST_TILES - 1)
+
+
+def persistent_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
+    """A workgroup for each tile, up to so many."""
+    return min(tiles_of(p, variant.tile), int(p["workgroups"])), 1, 1
+
+
+def tiles_of(p: ag.Values, tile: Sequence[int]) -> int:
+    """The tiles of all matrices."""
+    return int(p["batch"]) * math.prod(-(-edge // size) for edge, size in zip(edges(p), tile, strict=False))
+
+
+def _tile(p: ag.Values) -> list[int]:
+    return [int(part) for part in str(p["tile"]).split("x")]
+
+
+PERSISTENT_RULES = (
+    ag.Rule("persistent=true needs split_k=1", ("persistent", "split_k"), lambda p: not is_persistent(p) or p.get("split_k", 1) == 1),
+    ag.Rule("persistent=true needs A and B by rows", ("persistent", "a_layout", "b_layout"),
+            lambda p: not is_persistent(p) or p["a_layout"] == p["b_layout"] == "row"),
+    ag.Rule("persistent=true needs a k of whole steps", ("persistent", "any_k"), lambda p: not is_persistent(p) or not p["any_k"]),
+    ag.Rule(f"persistent=true needs a k of at least {LEAST_STEPS} steps", ("persistent", "k", "tile"),
+            lambda p: not is_persistent(p) or p["k"] >= LEAST_STEPS * _tile(p)[2]),
+    ag.Rule(f"persistent=true needs fewer than {_MOST_TILES} tiles", ("persistent", "m", "n", "batch", "tile"),
+            lambda p: not is_persistent(p) or tiles_of(p, _tile(p)) < _MOST_TILES),
+)
+
+
+def resident_workgroups(variant: ag.Variant) -> int:
+    """How many workgroups the compute units of an architecture hold together."""
+    together = max(1, (variant.occupancy or 1) * _SIMDS // variant.wave_count)
+    return together * timing(gpu_of(variant.arch)).clocks("compute_units")
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The tiles of a workgroup. `row0` and `column0` are those of the tile whose A and B are loaded, `own_row0` and `own_column0` of the
+    one that is multiplied and stored; `matrix` and `own_matrix` are their places in a batch. All are SGPRs."""
+
+    k: ag.TileBuilder
+    number: ag.Reg
+    row0: ag.Reg
+    column0: ag.Reg
+    matrix: ag.Reg
+    own_row0: ag.Reg
+    own_column0: ag.Reg
+    own_matrix: ag.Reg
+    total: ag.Reg
+    ended: ag.Reg
+
+    @classmethod
+    def of(cls, k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> Tiles:
+        """Those of this workgroup, at its first tile, with the pointers to its matrices. Changes SCC."""
+        names = ("tile", "matrix", "own_row0", "own_column0", "own_matrix", "tiles", "ended")
+        number, *others = (k.registers.sgprs(1, name) for name in names)
+        tiles = cls(k, number, row0, column0, *others)
+        k.s_mov_b32(tiles.number, k.ids["x"])
+        tiles._locate()
+        to_matrices(k, tiles.matrix)
+        to_matrix_of_c(k, tiles.matrix)
+        tiles._own()
+        return tiles
+
+    def chain(self, corners: Sequence[ag.Corner], onward: str) -> ag.Chain:
+        """The chain that takes one after another, with such accumulators."""
+        sums = [register for corner in corners for register in corner.tile.registers]
+        return ag.Chain(self._advance, self._begin, self.ended, sums, onward)
+
+    def _locate(self) -> None:
+        """The place of tile `number`, one of `total`. Changes SCC."""
+        k = self.k
+        tm, tn, _ = k.variant.tile
+        with k.operation("place of a tile"), k.scratch("edges", 2, "s") as edge, k.scratch("in_matrix", 2, "s") as of_matrix, \
+                k.scratch("reciprocal", file="s") as reciprocal:
+            rows, columns, each, number = edge[0], edge[1], of_matrix[0], of_matrix[1]
+            for count, size, step in ((rows, "m", tm), (columns, "n", tn)):
+                k.s_add_u32(count, argument(k, size), step - 1)
+                divide_by_edge(k, count, step)
+            k.s_mul_i32(each, rows, columns)
+            k.s_mul_i32(self.total, each, k.argument("batch"))
+            ag.Divisor(k, each, reciprocal).divide(k, self.matrix, number, self.number)
+            if k.p.chunk:
+                chunk_by_xcd(k, number, each, k.p.chunk)
+            if k.p.window or k.p.chunk:
+                window_order(k, self.row0, self.column0, number, rows, columns, max(1, k.p.window))
+            else:
+                ag.Divisor(k, columns, reciprocal).divide(k, self.row0, self.column0, number)
+        k.s_mul_i32(self.row0, self.row0, tm)
+        k.s_mul_i32(self.column0, self.column0, tn)
+
+    def _own(self) -> None:
+        k = self.k
+        for own, other in ((self.own_row0, self.row0), (self.own_column0, self.column0), (self.own_matrix, self.matrix)):
+            k.s_mov_b32(own, other)
+
+    def _advance(self) -> None:
+        """To the next tile: what is loaded is its."""
+        k = self.k
+        k.s_add_u32(self.number, self.number, k.argument("workgroups"))
+        self._locate()
+        k.s_cmp_ge_u32(self.number, self.total)
+        k.s_cselect_b32(self.ended, 1, 0)
+        with k.scratch("further_matrices", file="s") as further:
+            k.s_sub_u32(further, self.matrix, self.own_matrix)
+            to_matrices(k, further, "ab")
+
+    def _begin(self) -> None:
+        """The next tile becomes the one that is multiplied and stored."""
+        k = self.k
+        with k.scratch("further_matrices", file="s") as further:
+            k.s_sub_u32(further, self.matrix, self.own_matrix)
+            to_matrices(k, further, "d")
+            to_matrix_of_c(k, further)
+        self._own()
+
+
+def divide_by_edge(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
+    """number /= edge, for an edge of 64 times a power of two, or three times that."""
+    k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)
+    if edge & (edge - 1):
+        k.s_mul_hi_u32(number, number, 0x55555556)

@@ -1,0 +1,86 @@
+"""persistent=true: workgroups that take one tile after another store the bits of those that make one, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asmgen.author.contract.contract import ContractError
+from asmgen.codeobject.load import CodeObject
+from asmgen.kernels.registry import family
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.tools.build import build_kernel
+from asmgen.tools.runner import run_kernel
+from asmgen.tuning.started import launch_list
+
+LIBRARY = family("gemm-bf16")
+SMALL = {"tile": "128x128x64", "schedule": "interleave"}
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    # one tile more than workgroups, the least k; both ways through a loop of two copies, cut rows and columns, a batch
+    ("gfx950", SMALL, {"m": 128, "n": 300, "k": 192, "workgroups": 2}),
+    ("gfx950", {**SMALL, "window": 2, "chunk": 1, "preload": True}, {"m": 250, "n": 384, "k": 320, "workgroups": 2, "batch": 2}),
+    ("gfx950", {**SMALL, "bias": "column", "out": "f16"}, {"m": 130, "n": 256, "k": 256, "workgroups": 1, "alpha": 0.5, "beta": 2.0}),
+    ("gfx950", {"tile": "256x128x64", "schedule": "ping-pong"}, {"m": 300, "n": 384, "k": 448, "workgroups": 3}),
+    ("gfx950", {"tile": "256x128x64", "schedule": "ping-pong", "d_layout": "column", "c_layout": "column"},
+     {"m": 136, "n": 512, "k": 192, "workgroups": 2, "batch": 3, "a_stride_batch": 0}),
+    ("gfx942", {**SMALL, "dtype": "f16"}, {"m": 256, "n": 300, "k": 192, "workgroups": 1, "batch": 2}),
+]
+
+
+def product(device: EmulatedDevice, arch: str, build: dict[str, Any], shape: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """D of the library's random data, with all that the launch leaves in its memory."""
+    one = build_kernel(LIBRARY, arch, build)
+    contract = one.kernel.contract
+    values = contract.resolve_run({**one.kernel.parameters, **shape})
+    given = LIBRARY.problem(values, 3).arguments
+    launch_list(CodeObject.load(one.code_object), contract, values).start(
+        device, {argument.name: given[argument.name] for argument in contract.given}, None)
+    return np.asarray(given["d"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_bits_are_those_of_a_grid_of_all_tiles(number: int) -> None:
+    arch, build, shape = CASES[number]
+    with EmulatedDevice(arch) as device:
+        found, expected = (product(device, arch, {**build, "persistent": chained}, shape) for chained in (True, False))
+    unsigned = f"u{found.dtype.itemsize}"
+    assert (found.view(unsigned) == expected.view(unsigned)).all() and np.isfinite(found.astype(np.float32)).mean() > 0.9
+
+
+def test_fewer_tiles_than_workgroups_have_one_each() -> None:
+    build = {"persistent": True, "tile": "128x256x64", "schedule": "interleave"}
+    contract = LIBRARY.contract("gfx950", build)
+    grids = [contract.grid_of(contract.resolve_run({**build, "m": m, "n": 512, "k": 256, "batch": 2})) for m in (256, 128 * 100)]
+    assert grids == [(8, 1, 1), (256, 1, 1)]
+
+
+REACHED: list[dict[str, Any]] = [
+    {"m": 130, "n": 128, "k": 256, "beta": 0.5}, {"m": 16, "n": 264, "k": 320}, {"m": 16, "n": 256, "k": 256, "batch": 2},
+    {"m": 16, "n": 140, "k": 256, "beta": 1.0, "alpha": 2.0}, {"m": 16, "n": 256, "k": 192, "batch": 2, "ldc": 257, "beta": 1.0},
+]
+
+
+@pytest.mark.slow
+def test_each_instruction_is_executed() -> None:
+    one = build_kernel(LIBRARY, "gfx950", {**SMALL, "persistent": True})
+    missing: set[int] | None = None
+    for number, shape in enumerate(REACHED):
+        values = one.kernel.contract.resolve_run({**one.kernel.parameters, "workgroups": 1, **shape})
+        report = run_kernel(LIBRARY, one, values, "emulator", 2 * number)
+        assert report.passed and report.untouched and not report.findings and report.executed is not None, report
+        missing = set(report.executed.missing) & (missing if missing is not None else set(report.executed.missing))
+    assert not missing, [one.kernel.program.instructions[position].text for position in sorted(missing or ())][:20]
+
+
+@pytest.mark.parametrize(("values", "sentence"), [
+    ({"k": 128}, "a k of at least 3 steps"), ({"k": 200}, "whole steps"), ({"split_k": 2}, "needs split_k=1"),
+    ({"b_layout": "column"}, "A and B by rows"),
+    ({"schedule": "in-order"}, "persistent"), ({"m": (1 << 31) - 1, "n": 8192, **SMALL}, "fewer than"),
+])
+def test_what_no_chain_serves_is_refused(values: dict[str, Any], sentence: str) -> None:
+    given = {"persistent": True, "m": 256, "n": 256, "k": 256, **values}
+    with pytest.raises(ContractError, match=sentence):
+        LIBRARY.contract("gfx950", given).resolve_run(given)
