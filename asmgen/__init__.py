@@ -37,7 +37,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.address.addressing": "emit_address WaveIndex",
         "asmgen.author.address.division": "Divisor",
         "asmgen.author.address.headorder": "HeadTile heads_in_order place_head tiles_in_order",
-        "asmgen.author.address.tileorder": "place_tile",
+        "asmgen.author.address.tileorder": "chunk_by_xcd place_tile window_order",
     },
     "register tiles, shared tiles, global views": {
         "asmgen.author.tiles.fragments": "Fragment MatrixShape mfma",

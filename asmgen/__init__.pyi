@@ -7,7 +7,9 @@ from asmgen.author.address.headorder import HeadTile as HeadTile
 from asmgen.author.address.headorder import heads_in_order as heads_in_order
 from asmgen.author.address.headorder import place_head as place_head
 from asmgen.author.address.headorder import tiles_in_order as tiles_in_order
+from asmgen.author.address.tileorder import chunk_by_xcd as chunk_by_xcd
 from asmgen.author.address.tileorder import place_tile as place_tile
+from asmgen.author.address.tileorder import window_order as window_order
 from asmgen.author.builders.tilebuilder import TileBuilder as TileBuilder
 from asmgen.author.contract.contract import Alias as Alias
 from asmgen.author.contract.contract import ContractArgument as ContractArgument

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import asmgen as ag
-from asmgen.author.address.tileorder import chunk_by_xcd, window_order
-from asmgen.isa.timing import gpu_of, timing
 from asmgen.kernels.products.batch import to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import is_persistent
 from asmgen.kernels.products.sides import argument, edges
@@ -67,7 +65,7 @@ PERSISTENT_RULES = (
 def resident_workgroups(variant: ag.Variant) -> int:
     """How many workgroups the compute units of an architecture hold together."""
     together = max(1, (variant.occupancy or 1) * _SIMDS // variant.wave_count)
-    return together * timing(gpu_of(variant.arch)).clocks("compute_units")
+    return together * ag.timing(ag.DEFAULT_GPU[variant.arch]).clocks("compute_units")
 
 
 @dataclass(frozen=True)
@@ -118,9 +116,9 @@ class Tiles:
             k.s_mul_i32(self.total, each, k.argument("batch"))
             ag.Divisor(k, each, reciprocal).divide(k, self.matrix, number, self.number)
             if k.p.chunk:
-                chunk_by_xcd(k, number, each, k.p.chunk)
+                ag.chunk_by_xcd(k, number, each, k.p.chunk)
             if k.p.window or k.p.chunk:
-                window_order(k, self.row0, self.column0, number, rows, columns, max(1, k.p.window))
+                ag.window_order(k, self.row0, self.column0, number, rows, columns, max(1, k.p.window))
             else:
                 ag.Divisor(k, columns, reciprocal).divide(k, self.row0, self.column0, number)
         k.s_mul_i32(self.row0, self.row0, tm)

@@ -171,7 +171,7 @@ class ChainedPaths:
         return [served]
 
     def _meet(self) -> None:
-        """The barriers that each wave passes between items, whether the epilogue that overlaps serves it or not: behind the other one all
+        """The barriers that each wave passes between items, whether the epilogue that overlaps serves it or not: after the other one all
         fills are waited for, since it does not tell the phases apart."""
         for _ in range(1 + self.copies.schedule.stagger):
             self.k.s_barrier()
