@@ -85,10 +85,13 @@ def _stores_at_the_end(found: Profile) -> bool:
 
 
 def _storing(found: Profile) -> float:
-    """clk from the first store of a workgroup to its last one; the longest."""
+    """clk from the first store of a workgroup after the main loop to its last one; the longest."""
+    loop = found.main_loop
     costs, spans = found.timeline.costs, dict[int, tuple[int, int]]()
     for wave in found.timeline.waves:
-        times = [(at, at + costs[position].issue) for position, at in zip(wave.positions, wave.issued, strict=True)
+        looped = [number for number, position in enumerate(wave.positions) if loop is not None and loop.first <= position <= loop.last]
+        after = looped[-1] + 1 if looped else 0
+        times = [(at, at + costs[position].issue) for position, at in zip(wave.positions[after:], wave.issued[after:], strict=True)
                  if _is_store(costs[position])]
         if times:
             begin, end = spans.get(wave.workgroup, (times[0][0], 0))
