@@ -62,8 +62,9 @@ def quick_estimates(library: Family, arch: str, timing: Timing, candidate: Candi
     found = []
     for one, its in zip(contract.launches, figures, strict=True):
         if one is contract:
-            workgroups, steps = len(work.steps), Steps(timed, work.steps, work.flops)
-            order = product_order(candidate.parameters, workgroups, [argument.name for argument in its.arguments])
+            workgroups, steps = len(work.steps), Steps(timed, work.steps, work.flops, work.items)
+            order = product_order(candidate.parameters, round(workgroups * work.items), [argument.name for argument in its.arguments])
+            order = replace(order, items=work.items) if order is not None else None
             moved = traffic_of(its.moved, "grid", workgroups, timing, its.arguments, order, float(work.read_bytes),
                                float(work.steps.mean()) / timed)
             run = replace(its.run, timing=timing, last_round=1.0, needed_flops=work.needed_flops or None)

@@ -68,6 +68,13 @@ def resident_workgroups(variant: ag.Variant) -> int:
     return together * ag.timing(ag.DEFAULT_GPU[variant.arch]).clocks("compute_units")
 
 
+def persistent_options(p: ag.Values, variant: ag.Variant) -> list[dict[str, Any]]:
+    """What tune tries where a grid of all tiles takes more than a round."""
+    asked = {**p, "persistent": True}
+    serves = "persistent" in p and dict(variant.further).get("persistent", True) and all(rule.holds(asked) for rule in PERSISTENT_RULES)
+    return [{"persistent": True, "preload": True}] if serves and tiles_of(p, variant.tile) > resident_workgroups(variant) else []
+
+
 @dataclass(frozen=True)
 class Tiles:
     """The tiles of a workgroup. `row0` and `column0` are those of the tile whose A and B are loaded, `own_row0` and `own_column0` of the

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
@@ -22,7 +23,7 @@ from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, ELEMENTS, PRODU
 from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
-from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid
+from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid, persistent_options
 from asmgen.kernels.products.sides import argument, edges, result, side
 
 MOST_PARTS = 60
@@ -155,16 +156,17 @@ def _sums_of_waves(p: ag.Values, depth: int) -> list[int]:
     return [columns for columns in found if columns]
 
 
-def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, int]]:
+def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, Any]]:
     """As many parts as fill the compute units once and twice, or leave none idle in the last round. Kernels so short gain by arguments that
     the hardware loads, those of few rows or columns without parts too."""
+    alone = persistent_options(p, variant)
     if p.get("invariant"):
-        return []  # `settled_parts`
+        return alone  # `settled_parts`
     rows, columns, depth = variant.tile
     tiles, steps = p["batch"] * -(-edges(p)[0] // rows) * -(-edges(p)[1] // columns), -(-p["k"] // depth)
     asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)
     each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
-    alone: list[dict[str, int]] = [{"preload": True}] if is_dealt(variant) else []
+    alone += [{"preload": True}] if is_dealt(variant) else []
     return alone + [{"split_k": split, "preload": True} for split in sorted(-(-steps // count) for count in each)]
 
 
@@ -191,7 +193,7 @@ def timed_as(build: ag.Values) -> ag.Values:
     split, alike = build["split_k"], {name: value for name, value in _ALIKE.items() if name in build}
     if build.get("scales") == "row":
         alike["scales"] = "tensor"
-    build = {name: value for name, value in build.items() if name != "any_k"}
+    build = {name: value for name, value in build.items() if name != "any_k" and (name != "persistent" or value)}
     return {**build, **alike, "split_k": min(32, 1 << ((2 * split * split).bit_length() - 1) // 2) if split > 1 else 1}
 
 
