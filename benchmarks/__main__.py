@@ -16,6 +16,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "definedness": (1, 1, 128, 2),
     "emulator": (1, 1, 128, 2),
     "evidence": (),
+    "facts": (2,),
     "formats": (1, 1),
     "gemm": (64, 64, 64, 1),
     "launch": (50,),

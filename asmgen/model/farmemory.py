@@ -3,9 +3,10 @@
 With "l2" and "hbm" all data is there. With "grid" the whole GPU loads: a load goes to where the first workgroup of its XCD that asks for
 its lines finds them, as all who share a line ask while it is under way (workgroups go through K in lock step). The share of first loads
 that L2 still has comes from L2, the rest from the last-level cache. XCDs drift apart: what a miss of that cache adds counts by the share
-of L2's misses that come from HBM, over all arguments, as a step waits for the loads of all. What the caches and memory of the GPU give in a
-second is shared by its compute units over a time: while one asks for little, others have its share, so what a unit has not asked for it
-gets later at its own full rate, up to a burst. Queues are not part of a round trip: the cycle model has them.
+of L2's misses that come from HBM, over all arguments, as a step waits for the loads of all. It is longer the more of what HBM gives the
+loading units can ask for. One unit gets no more of each level than was measured of one by itself. What the caches and memory of the GPU
+give in a second is shared by its compute units over a time: while one asks for little, others have its share, so what a unit has not
+asked for it gets later at its own full rate, up to a burst. Queues are not part of a round trip: the cycle model has them.
 """
 
 from __future__ import annotations
@@ -54,18 +55,30 @@ def far_memory(timing: Timing, level: str, loads: GridLoads | None = None, clock
         return FarMemory(timing[f"rate_{level}"], timing.clocks(f"latency_{level}"), timing.clocks("latency_l2"))
     loads, clock = loads if loads is not None and loads.l2 else GridLoads(), clock or timing["clock_dense"]
     llc = timing["latency_llc"] * clock / 1e3
-    later = timing["llc_miss"] * clock / 1e3 * (loads.hbm / loads.llc if loads.llc else 0.0)
+    later = _miss(timing, loads) * clock / 1e3 * (loads.hbm / loads.llc if loads.llc else 0.0)
     trips = {argument: round((1 - missed) * timing["latency_l2"] + missed * (llc + later)) for argument, missed in loads.first.items()}
     rate = min(timing["rate_l2"], _share(timing, loads) / clock)
     return FarMemory(rate, round(llc + later), timing.clocks("latency_l2"), trips, timing["load_burst"])
 
 
+def _miss(timing: Timing, loads: GridLoads) -> float:
+    """ns that a miss of the last-level cache adds: from that of a unit by itself to that of units that ask for all HBM gives."""
+    asked = _units(timing, loads) * timing["rate_hbm"] * timing["clock_idle"] / (read_rates(timing, "grid")["hbm"] * 1e6)
+    return timing["llc_miss_alone"] + min(1.0, asked) * (timing["llc_miss"] - timing["llc_miss_alone"])
+
+
 def _share(timing: Timing, loads: GridLoads) -> float:
     """Bytes a microsecond for one compute unit while `units` load: of what L2 and fabric give all, or a farther level for what comes from
-    there."""
-    rates = read_rates(timing, "grid")
-    micros = max(1 / rates["l2"], loads.llc / loads.l2 / rates["llc"], loads.hbm / loads.l2 / rates["hbm"]) / 1e6
-    return 1 / micros / (loads.units or timing.clocks("compute_units"))
+    there, and no more of that than one by itself gets."""
+    rates, units = read_rates(timing, "grid"), _units(timing, loads)
+    llc, hbm = loads.llc / loads.l2, loads.hbm / loads.l2
+    together = max(1 / rates["l2"], llc / rates["llc"], hbm / rates["hbm"]) / 1e6 * units
+    alone = max(llc / timing["rate_llc"], hbm / timing["rate_hbm"]) / timing["clock_idle"]
+    return 1 / max(together, alone)
+
+
+def _units(timing: Timing, loads: GridLoads) -> int:
+    return loads.units or timing.clocks("compute_units")
 
 
 def read_rates(timing: Timing, level: str) -> dict[str, float]:

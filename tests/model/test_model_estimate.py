@@ -134,3 +134,19 @@ def test_a_load_without_lanes_asks_no_memory() -> None:
     assert idle is not None and busy is not None
     assert idle.cycles < 40 and busy.cycles > 864  # latency_hbm
     assert idle.bounds.memory == 1 and idle.bounds.verdict == "compute" and busy.bounds.memory > 16  # a clk of the cache
+
+
+def test_few_units_wait_less_for_memory() -> None:
+    """docs/facts: 360 ns of a pointer chase in HBM, 60 GB/s of it and 110 of the last-level cache for a unit by itself; 6.2 TB/s are
+    what 103 such units ask for. Of more units each waits as those of a full GPU do."""
+    table = timing("MI355X")
+
+    def of(units: int, llc: float, hbm: float) -> tuple[float, int]:
+        found = far_memory(table, "grid", GridLoads({}, 1, llc, hbm, units), 2400)
+        return found.rate * 2.4, found.usual
+
+    assert of(1, 1, 1) == (pytest.approx(60), pytest.approx(2.4 * 360, rel=0.02)) and of(1, 1, 0) == (pytest.approx(110.4), 648)
+    assert of(1, 0.1, 0) == (pytest.approx(153.6), 648)  # L2 gives the most that a unit takes
+    assert of(52, 1, 1)[1] == pytest.approx(2.4 * (270 + 90 + 205), rel=0.01)
+    assert of(104, 1, 1)[1] == of(256, 1, 1)[1] == 2.4 * 770
+    assert of(256, 1, 1)[0] == pytest.approx(6200 / 256)
