@@ -36,7 +36,8 @@ def drawn_build(random: np.random.Generator) -> tuple[str, str, dict[str, Any]]:
         layouts = {f"{one}_layout": str(random.choice(["row", "column"])) for one in "abd"}
         build: dict[str, Any] = {**layouts, "c_layout": layouts["d_layout"], "out": str(random.choice(["bf16", "f16", "f32"])),
                                  "bias": str(random.choice(["none", "row", "column"])), "split_k": int(random.choice([1, 1, 2, 3, 5])),
-                                 "reduce": str(random.choice(["ordered", "ordered", "atomic"])), "preload": bool(random.random() < 0.3)}
+                                 "reduce": str(random.choice(["ordered", "ordered", "atomic"])), "preload": bool(random.random() < 0.3),
+                                 "pointers": bool(random.random() < 0.2)}
         if name == "gemm-bf16":
             build["dtype"] = str(random.choice(["bf16", "f16"]))
         else:

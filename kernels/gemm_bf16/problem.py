@@ -8,7 +8,7 @@ import asmgen as ag
 from asmgen.kernels.products.odd import put_odd_pairs
 from asmgen.kernels.products.problem import TYPES, with_result
 from asmgen.kernels.products.split import columns_of_sums
-from asmgen.kernels.products.stored import stored
+from asmgen.kernels.products.stored import operands_of, stored
 from asmgen.kernels.products.sums import Sums, sums_of_parts
 
 _DEPTH = 16  # products along K of the shortest matrix instruction of the variants: v_mfma_f32_16x16x16 of gfx942
@@ -25,4 +25,4 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
         left, right = (one.matrices[number].astype(np.float64) for one in (a, b))
         return sums_of_parts(left, right, _DEPTH, columns_of_sums(p))
 
-    return with_result(p, random, {"a": a.array, "b": b.array}, product, nonfinite, exact)
+    return with_result(p, random, operands_of(p, a, b), product, nonfinite, exact)

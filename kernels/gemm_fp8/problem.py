@@ -12,7 +12,7 @@ from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.products.odd import put_odd_pairs
 from asmgen.kernels.products.problem import with_result
 from asmgen.kernels.products.split import columns_of_sums
-from asmgen.kernels.products.stored import stored
+from asmgen.kernels.products.stored import operands_of, stored
 from asmgen.kernels.products.sums import Sums, sums_of_parts
 
 _ELEMENTS: dict[tuple[str, str], Any] = {
@@ -47,7 +47,7 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
 
     given = {"a_scale": a_scale, "b_scale": b_scale}
     given = {name: one[0] for name, one in given.items()} if count == 1 else given
-    return with_result(p, random, {"a": a.array, "b": b.array, **given}, product, nonfinite)
+    return with_result(p, random, operands_of(p, a, b) | given, product, nonfinite)
 
 
 def _scales(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -43,13 +43,13 @@ from asmgen.kernels.products.contract import LINE, PRODUCT_ALIASES, PRODUCT_RULE
 from asmgen.kernels.products.split import (
     SPLIT_GRID,
     SPLIT_K,
-    SUM_ARGUMENTS,
     SUM_GRID,
     add_parts,
     is_split,
     split_arguments,
     split_options,
     split_workspaces,
+    sum_arguments,
     timed_as,
 )
 
@@ -257,7 +257,7 @@ GEMM = ag.Family(
 )
 
 
-@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xyz", when=is_split)
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", sum_arguments, SUM_GRID, axes="xyz", when=is_split)
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)

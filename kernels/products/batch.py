@@ -2,6 +2,9 @@
 
 The third number of a workgroup counts matrices; where K is split, each matrix has its parts side by side. A workgroup moves the pointers to
 its matrices before it uses them. Strides are 64 bits, so a batch may be of any size; those of A, B and C may be 0: one matrix for all.
+
+A build with `pointers` takes matrices that lie anywhere: a_pointers and so on are arrays of 64-bit numbers, one for each matrix, which are
+added to a. So they are addresses where a is null, and bytes from a on where it is not. c_pointers is not read where beta is 0.
 """
 
 from __future__ import annotations
@@ -19,6 +22,17 @@ MOST_APART = (1 << 48) - 1
 
 BATCH_ARGUMENTS = {name: ag.ContractArgument(f"{name}_stride_batch", "u64", f"elements from one {name.upper()} of a batch to the next")
                    for name in "abdc"}
+POINTER_ARGUMENTS = {
+    name: ag.ContractArgument(f"{name}_pointers", "pointer", f"64-bit numbers, 8-byte aligned: matrix i begins at {name} + "
+                              f"{name}_pointers[i], modulo 2^64; they are addresses where {name} is null") for name in "abdc"}
+
+POINTERS = ag.Parameter("pointers", "build", bool, "matrices of a batch lie anywhere: arrays a_pointers, b_pointers, c_pointers and "
+                        "d_pointers say where, and no stride of the batch is read", default=False)
+
+
+def batch_arguments(build: ag.Values, names: str) -> tuple[ag.ContractArgument, ...]:
+    """The arguments that say where the matrices of a batch are."""
+    return tuple((POINTER_ARGUMENTS if build.get("pointers") else BATCH_ARGUMENTS)[name] for name in names)
 
 
 def _elements(name: str, rows: str, stride: str) -> ag.Formula:
@@ -77,6 +91,8 @@ def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd") -> None:
         for name in names:
             if f"{name}_stride_batch" in given:
                 _to_matrix(k, name, batch, bytes_, high)
+            elif f"{name}_pointers" in given:
+                _to_pointed(k, name, batch, k.argument(f"{name}_pointers"), bytes_, high)
         for name, other in (("a", "m"), ("b", "n")):
             if name not in names:
                 continue
@@ -92,7 +108,23 @@ def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd") -> None:
 def to_matrix_of_c(k: ag.TileBuilder, batch: ag.Reg) -> None:
     """Move the pointer to C, which few launches read. Changes SCC."""
     with k.scratch("matrix_bytes", 2, "s") as bytes_, k.scratch("matrix_high", file="s") as high:
-        _to_matrix(k, "c", batch, bytes_, high)
+        if not k.parameters.get("pointers"):
+            _to_matrix(k, "c", batch, bytes_, high)
+            return
+        c, d = (k.argument(f"{name}_pointers") for name in "cd")
+        k.s_lshl_b32(high, k.argument("beta"), 1)  # where beta is 0 there may be no array
+        for number in range(2):
+            k.s_cselect_b32(bytes_[number], c[number], d[number])
+        _to_pointed(k, "c", batch, bytes_, bytes_, high)
+
+
+def _to_pointed(k: ag.TileBuilder, name: str, batch: ag.Reg, numbers: ag.Reg, bytes_: ag.Reg, at: ag.Reg) -> None:
+    """A pointer goes on by one of the `numbers`, that of the matrix."""
+    pointer = k.argument(name)
+    k.s_lshl_b32(at, batch, 3)
+    k.s_load_dwordx2(bytes_, numbers, at)
+    k.s_add_u32(pointer[0], pointer[0], bytes_[0])
+    k.s_addc_u32(pointer[1], pointer[1], bytes_[1])
 
 
 def _to_matrix(k: ag.TileBuilder, name: str, batch: ag.Reg, bytes_: ag.Reg, high: ag.Reg) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import bytes_beside
-from asmgen.kernels.products.batch import batch_parameters, batch_rules
+from asmgen.kernels.products.batch import POINTERS, batch_parameters, batch_rules
 from asmgen.kernels.products.contract import DEALT, ELEMENTS, LINE, Further
 from asmgen.kernels.products.sides import side
 
@@ -43,8 +43,9 @@ def further_parameters(variant: ag.Variant, bits: int, run: Sequence[ag.Paramete
     line = 1 if variant.schedule == ELEMENTS else LINE // bits
     layouts = tuple(ag.Parameter(f"{name}_layout", "build", str, f"{name.upper()} is stored by rows or by columns: "
                                  f"{' x '.join(_SHAPES[name]).upper()}", default="row", choices=LAYOUTS) for name in _SHAPES)
-    return Further(layouts, (*batch_parameters({"a": line, "b": line}), *run), ("column",), "; column: one that is added to every column",
-                   "row (or column, if that is its layout)", tuple((name, _line(name)) for name in _SHAPES))
+    return Further((*layouts, POINTERS), (*batch_parameters({"a": line, "b": line}), *run), ("column",),
+                   "; column: one that is added to every column", "row (or column, if that is its layout)",
+                   tuple((name, _line(name)) for name in _SHAPES))
 
 
 def _at_least_a_line(name: str) -> ag.Rule:

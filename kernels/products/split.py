@@ -18,7 +18,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
-from asmgen.kernels.products.batch import BATCH_ARGUMENTS, to_matrices, to_matrix_of_c
+from asmgen.kernels.products.batch import batch_arguments, to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, ELEMENTS, PRODUCT_ARGUMENTS, is_dealt, is_persistent
 from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
 from asmgen.kernels.products.factors import Factors
@@ -51,9 +51,12 @@ REDUCE_RULES = (
 _BY_NAME = {argument.name: argument for argument in PRODUCT_ARGUMENTS}
 _PARTS = ag.ContractArgument("parts", "pointer", "sums of each part in float32, 16-byte aligned")
 _PART_ARGUMENTS = (_BY_NAME["a"], _BY_NAME["b"], _PARTS, *(_BY_NAME[name] for name in ("m", "n", "k", "lda", "ldb")))
-SUM_ARGUMENTS = (_PARTS, *(_BY_NAME[name] for name in ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")),
-                       *(BATCH_ARGUMENTS[name] for name in "dc"))
-"""Those of the second kernel."""
+
+
+def sum_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the second kernel."""
+    names = ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")
+    return (_PARTS, *(_BY_NAME[name] for name in names), *batch_arguments(build, "dc"))
 
 
 def is_split(build: ag.Values) -> bool:
@@ -80,7 +83,7 @@ def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractA
     """The arguments of the product's own kernel."""
     given = _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
     further = PERSISTENT_ARGUMENTS if is_persistent(build) else ()
-    return (*given, *further, *(BATCH_ARGUMENTS[name] for name in ("ab" if is_split(build) else BATCH_ARGUMENTS)))
+    return (*given, *further, *batch_arguments(build, "ab" if is_split(build) else "abdc"))
 
 
 def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
@@ -193,7 +196,7 @@ def timed_as(build: ag.Values) -> ag.Values:
     split, alike = build["split_k"], {name: value for name, value in _ALIKE.items() if name in build}
     if build.get("scales") == "row":
         alike["scales"] = "tensor"
-    build = {name: value for name, value in build.items() if name != "any_k" and (name != "persistent" or value)}
+    build = {name: value for name, value in build.items() if name not in ("any_k", "pointers") and (name != "persistent" or value)}
     return {**build, **alike, "split_k": min(32, 1 << ((2 * split * split).bit_length() - 1) // 2) if split > 1 else 1}
 
 

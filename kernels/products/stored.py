@@ -21,6 +21,12 @@ class Stored:
     lines: tuple[Matrix, ...]
 
     @property
+    def pointers(self) -> Matrix:
+        """Where each matrix begins, in bytes from the array's beginning on."""
+        begin = self.array.__array_interface__["data"][0]
+        return np.array([one.__array_interface__["data"][0] - begin for one in self.matrices], np.int64)
+
+    @property
     def apart(self) -> bool:
         """Whether no two matrices have an element in common."""
         return len(self.matrices) == 1 or not np.shares_memory(self.lines[0], self.lines[1])
@@ -47,5 +53,12 @@ def stored(p: ag.Values, name: str, rows: int, columns: int, dtype: Any, values:
         apart = p[f"{name}_stride_batch"]
         array = values(((batch - 1) * apart + lines * stride,)).astype(dtype)
         whole = [array[number * apart:][:lines * stride].reshape(lines, stride) for number in range(batch)]
+        if p.get("pointers"):
+            whole.reverse()  # any order does
     views = [one.T if by_columns else one for one in whole]
     return Stored(array, tuple(one[:rows, :columns] for one in views), tuple(views))
+
+
+def operands_of(p: ag.Values, a: Stored, b: Stored) -> dict[str, Matrix]:
+    """The arguments of a launch for A and B."""
+    return {"a": a.array, "b": b.array} | ({"a_pointers": a.pointers, "b_pointers": b.pointers} if p.get("pointers") else {})
