@@ -18,6 +18,7 @@ from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.emulator.carried.tracker import Tracker
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.emulator.terms.accesses import AddressSequence
+from asmgen.emulator.terms.decisions import DecisionTerms
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.emulator.terms.termrules import POINTER, GivenArgument, TermRules
 from asmgen.emulator.terms.termwords import TermTable
@@ -29,11 +30,13 @@ from asmgen.tuning.started import launch_list, upload, values_of
 
 @dataclass(frozen=True)
 class AddressReport:
-    """All sequences of addresses of a launch, with the table that they are terms of."""
+    """All sequences of addresses of a launch of `program`, with the table that they are terms of, and the decisions of waves."""
 
     sequences: tuple[AddressSequence, ...]
     table: TermTable
     launch: LaunchResult
+    decisions: DecisionTerms
+    program: Program
 
     @property
     def algebra(self) -> Polynomials:
@@ -83,7 +86,8 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
     """Launch a built kernel and note where it goes; of several the variant's."""
     problem = family.problem(parameters, seed)
     contract, resources = built.kernel.contract, built.kernel.resources
-    with emulator(built, resources.arch, Options(checks=False), lambda sentence: None, program) as device:
+    followed = program or built.kernel.program
+    with emulator(built, resources.arch, Options(checks=False), lambda sentence: None, followed) as device:
         launches = launch_list(CodeObject.load(built.code_object), contract, parameters)
         buffers = upload(device, contract, problem, parameters)
         values, own = values_of(contract, problem, buffers), len(built.kernel.before)
@@ -91,4 +95,4 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
         rules = TermRules(given_arguments(launches.steps[own].kernel, contract))
         device.follow(Tracker(device.memory, rules))
         replace(launches, steps=launches.steps[own:own + 1]).start(device, values)
-        return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1])
+        return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1], rules.decisions, followed)

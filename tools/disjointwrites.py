@@ -19,7 +19,7 @@ from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.isa.arch import LANES
 from asmgen.tools.addressrun import AddressReport
-from asmgen.tools.limitlaunches import TermFunctions
+from asmgen.tools.limitlaunches import TermFunctions, word_of
 
 _ITEM = "item."
 _LANE_BITS = (LANES - 1).bit_length()
@@ -155,7 +155,7 @@ class WriteCheck:
                     if bit >= _LANE_BITS:
                         known[number] = own >> bit - _LANE_BITS & 1
                 elif name in ids or number in self._strides or not isinstance(self.values[name], str):
-                    known[number] = ids[name] if name in ids else 1 if number in self._strides else int(self.values[name]) % WORD
+                    known[number] = ids[name] if name in ids else 1 if number in self._strides else word_of(self.values[name])
             if stride is not None:
                 known[stride] = factor
             self._known[key] = known

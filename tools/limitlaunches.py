@@ -24,7 +24,9 @@ from asmgen.emulator.terms.termwords import FUNCTIONS
 from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
 from asmgen.tools.addressrun import AddressReport
+from asmgen.tools.guards import Guards
 
+_IDS = ("workgroup.", "item.")
 _SAMPLES, _FEW_SAMPLES, _SEED = 24, 8, 5
 _MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
 _POINTERS, _APART, _ADDRESSES = 1 << 44, 1 << 40, 1 << 48
@@ -41,6 +43,11 @@ class Wrap:
     workgroup: tuple[int, int, int]
     item: int
     off: int
+
+
+def word_of(value: Any) -> int:
+    """The 32 bits of an argument that is a number."""
+    return int(np.float32(value).view(np.uint32)) if isinstance(value, float) else int(value) % WORD
 
 
 class TermFunctions(dict[str, Any]):
@@ -141,24 +148,26 @@ class LimitCheck:
         self._report, self._contract, self._build = report, contract, build
         self._number = {variable.name: number for number, variable in enumerate(report.algebra.variables) if variable.given}
         self._functions = TermFunctions()
+        self._guards = Guards(report)
         self.launches = 0
 
     def wrap(self) -> Wrap | str | None:
         """The first wrap, in the order of limits; why it cannot be told; or None. Offsets of buffers wrap where they then lie in range."""
-        parts: dict[Term, AddressSequence] = {}
+        parts: dict[tuple[Term, Any], AddressSequence] = {}
         for sequence in self._report.sequences:
             for term in sequence.terms if sequence.what in ("address", "offset") else ():
                 part = wrapped_part(self._report, term) if term is not None else ()
                 if part:
-                    parts.setdefault(part, sequence)
+                    guards = self._guards.of(sequence.instruction, sequence.waves[0])
+                    parts.setdefault((part, tuple((id(one.branch), one.parts, one.held) for one in guards)), sequence)
         if not parts:
             return None
-        involved = set().union(*(self._given(part) for part in parts))
+        involved = set().union(*(self._given(part) for part, _ in parts))
         sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
                  and (parameter.name in involved or not parameter.default_from)]
         for launch in limit_launches(self._contract, self._build, sizes):
             self.launches += 1
-            for part, sequence in parts.items():
+            for (part, _), sequence in parts.items():
                 try:
                     found = self._at(launch, part, sequence)
                 except (KeyError, TypeError, ValueError) as error:
@@ -186,18 +195,20 @@ class LimitCheck:
         fixed = {}
         pointers = 0
         for name, number in self._number.items():
-            if name.startswith(("workgroup.", "item.")):
+            if name.startswith(_IDS):
                 continue
             if self._report.algebra.variables[number].high < WORD:
-                fixed[number] = int(launch[name]) % WORD
+                if not isinstance(launch[name], str):
+                    fixed[number] = word_of(launch[name])
             else:
                 pointers += 1
                 fixed[number] = _POINTERS + pointers * _APART
-        strides = self._strides(part)
+        strides, names = self._strides(part), self._given(part)
         for sample in range(_SAMPLES if not strides else _FEW_SAMPLES):
             ids = [(0, size - 1)[sample >> axis & 1] if sample < 8 else chance.randrange(size) for axis, size in enumerate(grid)]
             lane = (LANES - 1, 0)[sample & 1] if sample < 8 else chance.randrange(LANES)
-            item = chance.choice(sequence.waves) % waves * LANES + lane
+            wave = chance.choice(sequence.waves)
+            item = wave % waves * LANES + lane
             given = dict(fixed)
             for axis, name in enumerate("xyz"):
                 if f"workgroup.{name}" in self._number:
@@ -205,10 +216,27 @@ class LimitCheck:
             for bit in range(10):
                 if f"item.{bit}" in self._number:
                     given[self._number[f"item.{bit}"]] = item >> bit & 1
+            if not self._goes(sequence, wave, given, names):
+                continue
             meant, off = self._meant(sequence, part, given, strides)
             if off and meant % _APART < _MEMORY and not self._dropped(sequence, part, given):
                 return Wrap(sequence, launch, (ids[0], ids[1], ids[2]), item, off)
         return None
+
+    def _goes(self, sequence: AddressSequence, wave: int, given: dict[int, int], names: set[str]) -> bool:
+        """Whether a wave that decides by the formulas of another one comes to the instruction; where that is not known, it does. `names` is
+        what may wrap there."""
+        algebra, values = self._report.algebra, dict(given)
+        asked = [one for one in self._guards.before(sequence.instruction, wave)
+                 if any(name in names and not name.startswith(_IDS) for part in one.parts for name in self._given(part))]
+        for decision in (*self._guards.of(sequence.instruction, wave), *asked):
+            try:
+                first, second = (algebra.value(part, values, self._functions) for part in decision.parts)
+            except (KeyError, TypeError, ValueError):
+                continue
+            if decision.holds(first, second) != decision.held:
+                return False
+        return True
 
     def _strides(self, part: Term) -> list[int]:
         """Where products are functions, as they are too long for polynomials: the variables that are strides; else none."""

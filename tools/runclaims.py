@@ -50,14 +50,11 @@ class Found(Exception):
 
 @dataclass
 class Ran:
-    """The launches of an index claim so far. `beside` are the counts of all kernels that are launched, `last` the parameters of the first
-    launch and `longest` those of the one with the most instructions, `rounds` sentences about loops, `approximate` says where large numbers
-    are computed otherwise."""
+    """The launches of an index claim so far. `beside` are the counts of all kernels that are launched, `rounds` sentences about loops,
+    `approximate` says where large numbers are computed otherwise."""
 
     counts: list[tuple[int, ...]] = field(default_factory=list)
     elements: int = 0
-    last: Mapping[str, Any] = field(default_factory=dict)
-    longest: Mapping[str, Any] = field(default_factory=dict)
     rounds: list[str] = field(default_factory=list)
     beside: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     approximate: str = ""
@@ -75,7 +72,6 @@ class Ran:
             if time.process_time() > until:
                 raise Found
             values = contract.resolve_run({**build, **launch})
-            self.last = self.last or values
             wrong = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude, seed=seed)
             if not isinstance(wrong, str):
                 for number, launch_counts in enumerate(wrong[2]):
@@ -85,8 +81,6 @@ class Ran:
                 return ()
             if isinstance(wrong, str):
                 raise Found(wrong, values, seed)
-            if not magnitude and sum(wrong[0]) > max(map(sum, self.counts), default=0):
-                self.longest = values
             self.counts.append(wrong[0])
             self.launched.append(values)
             self.elements += wrong[1]
@@ -156,7 +150,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
             return Claim(INDEX, REFUTED, f"{ran}, and one that fails", (_ROUNDED, _CHANCE), stop.why, None, shown)
         return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"the {seconds:g} s were over before all launches ran")
     scope = f"{ran}, all equal to the reference; {ran.on_floats} launches on floats within its bound; " \
-        f"addresses of the first and the longest of these for all sizes of the contract"
+        f"addresses of those of these that together execute all code, for all sizes of the contract that execute it"
     otherwise = (f"{ran.approximate}: that is judged on floats, and as a formula on data of its own",) if ran.approximate else ()
     assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *otherwise)
     missing = _missing(judged, ran.counts)
@@ -172,7 +166,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     if len(built.kernel.launches) > 1:
         assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
     claim = Claim(INDEX, PROVEN, scope, assumed)
-    for values in (ran.last, ran.longest) if ran.longest != ran.last else (ran.last,):
+    for values in covering(ran.launched, ran.counts):
         claim = _with_addresses(claim, family, built, values, program) if claim.status == PROVEN else claim
     return claim
 
@@ -192,7 +186,7 @@ def _with_addresses(claim: Claim, family: Family, built: Built, values: Mapping[
         return replace(claim, status=REFUTED, at=wrap.sequence.instruction.text, counterexample=shown,
                        reason=f"the {wrap.sequence.what} wraps: it is {abs(wrap.off):#x} bytes from where it should be")
     if check.launches:
-        limits = f"addresses that bounds of single parameters leave open are largest at {check.launches} launches at the contract's limits"
+        limits = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
         return replace(claim, assumptions=tuple(dict.fromkeys((*claim.assumptions, limits))))
     return claim
 

@@ -13,6 +13,7 @@ from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.limitlaunches import LimitCheck, Wrap, limit_launches, not_restored
 from asmgen.tools.proofclasses import steady
+from asmgen.tools.proofsweep import default_builds
 
 CASES = {"gemm-bf16": ("ldd", {"m": 130, "n": 40, "k": 64}), "norm": ("x_stride", {"rows": 5})}
 
@@ -37,6 +38,24 @@ def test_wider_contracts_wrap(name: str) -> None:
         assert isinstance(found, Wrap) == wraps, found
         if isinstance(found, Wrap):
             assert found.parameters[stride] > sizes.get("n", 0) and found.off % (1 << 32) == 0 and found.off
+
+
+@pytest.mark.slow
+def test_a_branch_keeps_far_rows_from_wide_stores() -> None:
+    """Where rows lie so far apart that offsets of a tile wrap, a branch leads around its wide stores. Without the branch they wrap."""
+    library = family("gemm-bf16")
+    built = build_kernel(library, "gfx950", next(default_builds(library, "gfx950")), verify=False)
+    contract, build = built.kernel.contract, built.kernel.parameters
+    values = contract.resolve_run({**build, "m": 128, "n": 128, "k": 256})
+    program = built.kernel.program
+    report = run_addresses(library, built, values)
+    assert any(one.instruction.name == "buffer_store_dwordx4" for one in report.sequences)
+    assert LimitCheck(report, contract, build).wrap() is None
+    around = [one for one in program.instructions if one.name == "s_cbranch_scc1" and "no_ending" in (one.target or "")]
+    assert len(around) == 2
+    always = program.with_items(item for item in program.items if item is not around[1])
+    found = LimitCheck(run_addresses(library, built, values, program=always), contract, build).wrap()
+    assert isinstance(found, Wrap) and found.sequence.instruction.name == "buffer_store_dwordx4"
 
 
 def test_both_halves_of_a_product_are_no_wrap() -> None:

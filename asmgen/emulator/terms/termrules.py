@@ -22,6 +22,7 @@ from asmgen.emulator.machine.state import Group
 from asmgen.emulator.semantics import meaning
 from asmgen.emulator.shadow.undefineduses import use_of
 from asmgen.emulator.terms.accesses import AccessTerms
+from asmgen.emulator.terms.decisions import DecisionTerms
 from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.emulator.terms.terminstructions import bind_function, bind_scalar, bind_to_scalar, bind_vector
 from asmgen.emulator.terms.termstate import TermState
@@ -46,13 +47,15 @@ class GivenArgument:
 
 
 class TermRules(Rules):
-    """Address terms as a domain of `carried.tracker`. `accesses` are the terms of what the launch touched; they name terms, so all stay."""
+    """Address terms as a domain of `carried.tracker`. `accesses` are the terms of what the launch touched, `decisions` those of
+    its branches; they name terms, so all stay."""
 
     def __init__(self, arguments: Sequence[GivenArgument]) -> None:
         self.cells = NibbleCells()
         self.state = TermState()
         self.arguments = arguments
         self.accesses = AccessTerms(self.state)
+        self.decisions = DecisionTerms(self.state)
 
     def begin(self, carrier: HandleCarrier, descriptor: KernelDescriptor, dispatch: Dispatch) -> None:
         """Name what the hardware gives to waves: arguments, ids of workgroups, bits of the work-item's number."""
@@ -144,8 +147,9 @@ class TermRules(Rules):
         return step
 
     def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
-        """Notes where an instruction goes."""
-        return self.accesses.note(instruction, carrier) if instruction.opcode.memory is not None else None
+        """Notes where an instruction goes, and which way waves do."""
+        note = self.accesses.note if instruction.opcode.memory is not None else self.decisions.note
+        return note(instruction, carrier)
 
 
 def integer(name: str, offset: int, low: int = 0, high: int = WORD - 1) -> GivenArgument:

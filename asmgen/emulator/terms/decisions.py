@@ -1,0 +1,116 @@
+"""Which way waves go, as terms: each branch on SCC, with what was compared.
+
+Code that only some sizes run follows such branches. A formula of an address there holds for these sizes alone.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asmgen.emulator.carried.carrier import HandleCarrier
+from asmgen.emulator.carried.cells import Handles
+from asmgen.emulator.machine.state import Group
+from asmgen.emulator.terms.polynomials import WORD, Term
+from asmgen.emulator.terms.termstate import TermState
+from asmgen.isa.registers import Reg
+from asmgen.program.program import Instruction
+
+Action = Callable[[Group], None]
+_COMPARED = {"eq": operator.eq, "lg": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+_BITWISE = {"s_and_b32": operator.and_, "s_or_b32": operator.or_, "s_xor_b32": operator.xor}
+_NOTHING = ("", 0, 0)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A wave at a branch: `name` is the instruction that wrote SCC, of the terms `parts`, and SCC was `held`."""
+
+    branch: Instruction
+    name: str
+    parts: tuple[Term, Term]
+    held: bool
+
+    @property
+    def taken(self) -> bool:
+        """Whether the wave went to the label."""
+        return self.held == (self.branch.name == "s_cbranch_scc1")
+
+    def holds(self, first: int, second: int) -> bool:
+        """What SCC is for other values of the parts."""
+        if self.name in _BITWISE:
+            return bool(_BITWISE[self.name](first % WORD, second % WORD))
+        _, _, how, kind = self.name.split("_")
+        return bool(_COMPARED[how](*(_read(value, kind) for value in (first, second))))
+
+
+def _read(value: int, kind: str) -> int:
+    value %= WORD
+    return value - WORD if kind == "i32" and value >= WORD // 2 else value
+
+
+@dataclass
+class DecisionTerms:
+    """The branches of all waves of a launch, in their order."""
+
+    state: TermState
+    by_wave: dict[int, list[tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
+    _written: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)  # by machine and wave: what SCC is
+
+    def note(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
+        """What to note before an instruction runs."""
+        machine, written = carrier.machine, self._written
+        if instruction.name in ("s_cbranch_scc0", "s_cbranch_scc1"):
+            def branch(group: Group) -> None:
+                first = machine.first_workgroup * (machine.waves // machine.workgroups)
+                known = written.get(id(machine), [_NOTHING] * machine.waves)
+                for wave, scc in zip(np.arange(machine.waves)[group.select].tolist(), machine.scc[group.select].tolist(), strict=True):
+                    self.by_wave.setdefault(wave + first, []).append((instruction, known[wave], bool(scc)))
+
+            return branch
+        if "scc" not in instruction.opcode.writes:
+            return None
+        sources = self._sources(instruction, carrier)
+
+        def write(group: Group) -> None:
+            known = written.setdefault(id(machine), [_NOTHING] * machine.waves)
+            waves = np.arange(machine.waves)[group.select]
+            parts = [np.broadcast_to(source(group), waves.shape).tolist() for source in sources] or [[0] * len(waves)] * 2
+            for wave, one, other in zip(waves.tolist(), *parts, strict=True):
+                known[wave] = (instruction.name, one, other) if sources else _NOTHING
+
+        return write
+
+    def _sources(self, instruction: Instruction, carrier: HandleCarrier) -> list[Callable[[Group], Handles]]:
+        """The terms of both sources of a comparison or a bitwise instruction of 32 bits; nothing for others."""
+        name = instruction.name
+        compares = name.startswith("s_cmp_") and name.endswith(("_u32", "_i32"))
+        if not compares and name not in _BITWISE:
+            return []
+        operands = instruction.operands[-2:]
+        return [self._source(operand, carrier) for operand in operands] if all(map(_plain, operands)) else []
+
+    def _source(self, operand: Any, carrier: HandleCarrier) -> Callable[[Group], Handles]:
+        if not isinstance(operand, Reg):
+            number = np.array([self.state.table.number(self.state.table.algebra.number(int(operand) % WORD))], np.uint32)
+            return lambda group: number
+        machine, shadow, index = carrier.machine, carrier.shadow, operand.index
+        return lambda group: self.state.filled(shadow.scalar[index, group.select], machine.scalar[index, group.select])
+
+    def of(self, wave: int) -> list[Decision]:
+        """The decisions of a wave whose parts are known."""
+        terms = self.state.table.terms
+        found = []
+        for branch, (name, one, other), held in self.by_wave.get(wave, []):
+            first, second = (terms[one], terms[other]) if name else (None, None)
+            if first is not None and second is not None:
+                found.append(Decision(branch, name, (first, second), held))
+        return found
+
+
+def _plain(operand: Any) -> bool:
+    return isinstance(operand, int) or isinstance(operand, Reg) and operand.file == "s" and operand.index < 106
