@@ -192,14 +192,15 @@ def _largest_apart(k: TileBuilder, dtype: str, target: Reg, registers: Sequence[
         k.v_cvt_f32_f16(target, target)
     else:
         k.v_lshlrev_b32(target, 16, target)
-    k.s_cbranch_vccz(common)
-    if dtype == "bf16":
-        _largest(k, dtype, target, registers)
-        k.v_cmp_le_u32(vcc, _INFINITY, target)
-    with k.scratch("of_nan") as held:
-        k.v_mov_b32(held, nan)
-        k.v_cndmask_b32(target, target, held, vcc)
-    k.label(common)
+    with k.block("large magnitudes", nested=True):
+        k.s_cbranch_vccz(common)
+        if dtype == "bf16":
+            _largest(k, dtype, target, registers)
+            k.v_cmp_le_u32(vcc, _INFINITY, target)
+        with k.scratch("of_nan") as held:
+            k.v_mov_b32(held, nan)
+            k.v_cndmask_b32(target, target, held, vcc)
+        k.label(common)
 
 
 def _largest(k: TileBuilder, dtype: str, target: Reg, registers: Sequence[Reg]) -> None:
