@@ -10,6 +10,7 @@ from asmgen.kernels.norm.registers import plan_of
 from asmgen.kernels.norm.results import results_of
 from asmgen.kernels.norm.tensors import INPUTS, MASK, saved_of, tensors_of
 from asmgen.kernels.rows.absent import replace_beyond
+from asmgen.kernels.rows.contract import TYPES
 from asmgen.kernels.rows.dropout import Dropout, DropoutMask
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowinputs import AddedRows
@@ -82,13 +83,16 @@ def rowwise(k: ag.TileBuilder) -> None:
         ask()
     for name, figures in saved.items():
         figures.store(rstd if mean is None or name == "rstd" else mean)
+    counted = not saved and p.out in TYPES  # nothing asks for the row then
+    if counted:
+        walk.count_on()
     ag.mul(k, R, R, rstd)
     weigh(k, R, weights)
     results.store()
     if not plan.ahead:
         tensors["x"].load(X)
     sums.guard()
-    walk.go_on("rows")
+    walk.go_on("rows", counted)
 
 
 def _scale_and_add(k: ag.TileBuilder, R: ag.Tile, dropout: Dropout | None, residual: AddedRows | None) -> None:

@@ -9,6 +9,7 @@ from asmgen.kernels.rows.blockscales import BLOCK, BlockScales
 from asmgen.kernels.rows.eightbits import MODE, keep_below_largest
 from asmgen.kernels.rows.rowshape import PER_LANE, shape_of
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk
+from asmgen.kernels.rows.waitfilling import fill_waits
 from asmgen.kernels.rows.weights import Weights, weigh
 
 _WHOLE = 6
@@ -41,16 +42,21 @@ def by_blocks(k: ag.TileBuilder) -> None:
     set_modes(k, to)
     ag.fill_with(k, D, 0)  # which the parts of its registers are written into
 
+    def make() -> None:
+        ag.quantise(k, D, E, R, rounding=p.rounding, shortcuts=ag.Shortcuts(branch=True, saturating=True, begun=True))
+
+    def advance() -> None:
+        d.go_on()
+        walk.look_ahead()
+        x.go_on()
+
     x.load(X)
     walk.begin("rows")
     if smooth:
         x.widen(R, X)
         weigh(k, R, smooth)
     scales.find()
-    d.go_on()
-    walk.look_ahead()
-    x.go_on()
-    ag.quantise(k, D, E, R, rounding=p.rounding, shortcuts=ag.Shortcuts(branch=True, saturating=True, begun=True))
+    fill_waits(k, make, advance)
     x.load(X)
     d.store(ag.as_bytes(D) if ag.element_bits(to) < 8 else ag.Tile(D.name, 1, wide, ag.with_dtype(D.fragment, "i8"), D.registers))
     scales.store(E)

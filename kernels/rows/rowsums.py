@@ -3,21 +3,20 @@ waves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.rows.rowtensors import RowWalk
+from asmgen.kernels.rows.waitfilling import Beside, fill_waits
 
-Beside = Callable[[], None] | None
 _F32 = 4  # bytes
 _WORDS = 4  # that an LDS instruction reads
 _IN_ROWS: tuple[dict[str, Any], ...] = ({"quad_perm": (1, 0, 3, 2)}, {"quad_perm": (2, 3, 0, 1)}, {"row_half_mirror": True},
                                            {"row_ror": 8})
 """DPP that brings a result of 16 lanes to all of them; then lane 15 of rows of lanes goes to the next row, lane 31 to the upper half."""
 _ACROSS_ROWS: tuple[dict[str, Any], ...] = ({"row_bcast": 15, "row_mask": 0xA}, {"row_bcast": 31, "row_mask": 0xC})
-_LAST = ag.LANES - 1
-_BETWEEN = 2  # instructions that a DPP one waits for its source's (docs/facts/instructions.md section 3.3)
+_LAST, _ROW = ag.LANES - 1, 16
 
 
 class RowSums:
@@ -32,8 +31,8 @@ class RowSums:
         self.made = 0
         if not self.shape.shares_waves:
             return
-        k = self.k
-        self.own = ag.emit_address(k, "own_sum", lambda lane, wave: _F32 * wave, k.lane, (k.wave,))
+        k, words = self.k, self._words()
+        self.own = ag.emit_address(k, "own_sum", lambda lane, wave: _F32 * (words * wave + lane // (ag.LANES // words)), k.lane, (k.wave,))
         self.all = k.registers.vgprs(1, "all_sums", note="0")
         k.v_mov_b32(self.all, 0)
 
@@ -72,24 +71,27 @@ class RowSums:
         """A "sum" or "max" of what each lane has, over all lanes and waves of a row; all of them get it."""
         k, op = self.k, {"sum": "v_add_f32", "max": "v_max_f32"}[kind]
         (total,) = out.registers.items
-        with k.section() as section:
-            first = len(k.items)
+
+        def over_lanes() -> None:
             if self.shape.wave_rows > 1:
                 ag.over_lanes(k, op, [total], out.shared_lanes)
-            else:
-                for control in (*_IN_ROWS, *_ACROSS_ROWS):
-                    k.emit(op, total, total, total, **{"row_mask": 15, "bank_mask": 15, **control})
-            chain = len(k.items) - first
-            if beside is not None:
-                beside()
-            more = len(k.items) - first - chain
-        section.merge(_dealt(chain, more))
+                return
+            for control in (*_IN_ROWS, *(_ACROSS_ROWS if self._words() == 1 else ())):
+                k.emit(op, total, total, total, **{"row_mask": 15, "bank_mask": 15, **control})
+
+        fill_waits(k, over_lanes, beside)
         if self.shape.shares_waves:
             self._over_waves(kind, op, total)
         elif self.shape.has_own_row:
             with k.scratch("of_row", file="s") as of_row:
                 k.v_readlane_b32(of_row, total, _LAST)
                 k.v_mov_b32(total, of_row)
+
+    def _words(self) -> int:
+        """The words that a wave writes to LDS: one for each of its four rows of lanes where all waves' are read by as many instructions as
+        DPP across rows would be, with a nop for each; else one."""
+        of_rows = ag.LANES // _ROW
+        return of_rows if self.shape.waves * of_rows <= len(_ACROSS_ROWS) * _WORDS else 1
 
     def guard(self) -> None:
         """At the end of a loop with a single sum: no wave writes its next one before all have read this one."""
@@ -98,18 +100,24 @@ class RowSums:
 
     def _over_waves(self, kind: str, op: str, total: ag.Reg) -> None:
         k, waves = self.k, self.shape.waves
-        words = k.lds.take(f"sums{self.made}", _F32 * waves, align=_F32 * _WORDS)
+        each = self._words()
+        count = waves * each
+        words = k.lds.take(f"sums{self.made}", _F32 * count, align=_F32 * _WORDS)
         self.made += 1
-        k.s_brev_b64(ag.exec_, 1)  # the last lane
+        if each == 1:
+            k.s_brev_b64(ag.exec_, 1)  # the last lane
+        else:
+            for half in range(2):
+                k.s_mov_b32(ag.exec_[half], sum(1 << lane for lane in range(0, ag.LANES // 2, _ROW)))
         k.ds_write_b32(self.own, total, offset=words.low, fills=words)
         k.s_mov_b64(ag.exec_, -1)
         k.s_barrier()
-        with k.scratch("of_waves", waves) as found:
-            for first in range(0, waves, _WORDS):
-                last = min(first + _WORDS, waves) - 1
+        with k.scratch("of_waves", count) as found:
+            for first in range(0, count, _WORDS):
+                last = min(first + _WORDS, count) - 1
                 k.emit("ds_read_b128" if last - first == _WORDS - 1 else "ds_read_b64", found[first:last], self.all,
                        offset=words.low + _F32 * first, uses=words)
-            _together(k, kind, op, total, [found[number:number + 1] for number in range(0, waves, 2)])
+            _together(k, kind, op, total, [found[number:number + 1] for number in range(0, count, 2)])
 
 
 def largest_magnitude(k: ag.TileBuilder, out: ag.Vector, tile: ag.Tile) -> None:
@@ -140,13 +148,3 @@ def _together(k: ag.TileBuilder, kind: str, op: str, total: ag.Reg, pairs: Seque
 def _pairs(tile: ag.Tile) -> list[ag.Reg]:
     found = [ag.joined(one, other) for one, other in zip(tile.registers.items[::2], tile.registers.items[1::2], strict=True)]
     return [pair for pair in found if pair is not None]
-
-
-def _dealt(chain: int, more: int) -> list[int]:
-    """An order of so many instructions of a chain, and so many others, which are numbered after them: those fill the chain's waits."""
-    order, left = [], list(range(chain, chain + more))
-    for number in range(chain):
-        order.append(number)
-        order += left[:_BETWEEN]
-        left = left[_BETWEEN:]
-    return order + left

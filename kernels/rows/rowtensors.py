@@ -54,10 +54,15 @@ class RowWalk:
         self.k.s_sub_u32(self.left, self.left, self.shape.rows)
         self.shown = {}
 
-    def go_on(self, label: str) -> None:
-        """To the group that was looked ahead to, at the label, if there is one."""
+    def count_on(self) -> None:
+        """The first row becomes that of the next group: where a nop would stand, after all that asks for the row in work."""
+        self.k.s_add_u32(self.first, self.first, self.shape.rows)
+
+    def go_on(self, label: str, counted: bool = False) -> None:
+        """To the group that was looked ahead to, at the label, if there is one; `counted` says that `count_on` stands before."""
         k = self.k
-        k.s_add_u32(self.first, self.first, self.shape.rows)
+        if not counted:
+            self.count_on()
         k.s_cmp_gt_i32(self.left, 0)
         k.s_cbranch_scc1(label)
 

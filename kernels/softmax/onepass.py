@@ -53,10 +53,11 @@ def _forward(k: ag.TileBuilder) -> None:
         exponentials(k, R, top, near, p.mask != "none")
         sums.sum(total, R)
         inverse_of(k, total, p.mask != "none")
+        walk.count_on()
         ag.mul(k, R, R, total)
     narrow(k, D, R, p.dtype)
     d.store(D)
-    walk.go_on("rows")
+    walk.go_on("rows", counted=not p.log)
 
 
 def _backward(k: ag.TileBuilder) -> None:
