@@ -32,11 +32,14 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     stride or an address is no multiple of 16 bytes, a slower one loads element by element. Where workgroups share the steps of a tile
     (`split_k`), two kernels run one after the other; the device keeps a workspace for each stream, which the first launch of a size makes.
 
+    `a`, `b` and `out` may be lists of such matrices, as `matmul` takes them.
+
     `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. The kernel runs on `stream`, by default on
     PyTorch's current stream, and may still run when the function returns. Raises TensorError or ContractError, which name the argument,
     before any launch. Raises LaunchError if the emulator finds an error in the launch.
     """
-    for name, tensor in (("a", a), ("b", b), *(() if out is None else (("out", out),))):
+    given = {"a": a, "b": b} | ({} if out is None else {"out": out})
+    for name, tensor in ((name, one) for name, some in given.items() for one in (some if isinstance(some, list | tuple) else [some])):
         _, (shape, _, dtype) = located(name, tensor)
         letters = _SHAPES[name]
         if plain_name(dtype) not in ("bfloat16", "bfloat"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,9 +16,10 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.kernels.built import code_object
 from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.registry import family as find_family
-from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, located, plain_name, shares
+from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, located, plain_name, shares, span_of
 from asmgen.kernels.tuned import choose
 from asmgen.kernels.usableviews import batch_strides, is_one_stride, layout_of, readable_matrix, readable_numbers, repeated, with_zeros
+from asmgen.launch.external import GPU, external_of, is_external
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
@@ -61,6 +63,10 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     for 1 x 128 of `a` ([M, K / 128], best with columns side by side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose).
     Where an axis has no elements, nothing is launched, or D is beta c + bias where that axis is K.
 
+    `a` and `b` may be lists of matrices of one shape, type and stride, which lie anywhere; a single one of the two serves all. Then `out`,
+    if given, and `c` are lists too, and so is the result; scales that are not one for all have a leading axis for the list. Tensors of a
+    GPU are one launch, which reads their addresses from arrays; others are a launch each.
+
     Where `invariant`, the bits of an element of D depend on its row of `a`, its column of `b`, N and K alone, not on M, the batch, strides
     or the kernel that is chosen (products/invariance.py says what that costs).
 
@@ -71,6 +77,9 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     """
     if beta and c is None:
         raise TensorError(f"c of {_MATMUL.name} must be given where beta is {beta}")
+    if any(isinstance(one, list | tuple) for one in (a, b, out)):
+        return _lists(_MATMUL, {"a": a, "b": b, "d": out, "c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}, alpha, beta,
+                      out_dtype, invariant, device, stream)
     if out is None:
         out = _empty(_MATMUL, a, b, out_dtype)
     if getattr(a, "shape", ())[-1:] == getattr(b, "shape", ())[-2:-1] == (0,):
@@ -80,9 +89,97 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     return _start(_MATMUL, {name: tensor for name, tensor in tensors.items() if tensor is not None}, alpha, beta, device, stream, invariant)
 
 
+def _lists(of: Called, given: Mapping[str, Any], alpha: float, beta: float, out_dtype: Any, invariant: bool, device: Any,
+           stream: Any) -> list[Any]:
+    """`matmul` of lists, by the names of the kernels' arguments; the list of results."""
+    lengths = {name: len(one) for name, one in given.items() if isinstance(one, list | tuple)}
+    count = max(lengths.values())
+    for name, length in lengths.items():
+        if length != count or name not in "abdc":
+            other = "is the same for all" if name not in "abdc" else f"has {length} matrices, and another list {count}"
+            raise TensorError(f"{_called(name)} of {of.name} {other}; lists of equal length would work, and one matrix a or b for all")
+    for name in "dc":
+        if given[name] is not None and name not in lengths and (name == "d" or beta):
+            raise TensorError(f"{_called(name)} of {of.name} must be a list of {count} matrices, as there are so many products")
+    every = {name: list(given[name]) if name in lengths else [given[name]] * count for name in "abdc" if given[name] is not None}
+    if "d" not in every:
+        every["d"] = [_empty(of, a, b, out_dtype) for a, b in zip(every["a"], every["b"], strict=True)]
+    if not count:
+        return []
+    more = {name: given[name] for name in ("bias", "a_scale", "b_scale") if given[name] is not None}
+    a = every["a"][0]
+    found = None if isinstance(a, np.ndarray) or not is_external(a) else external_of(a, f"a of {of.name}")
+    if found is None or found.where != GPU:
+        for number in range(count):
+            own = {name: some[number] for name, some in every.items()} | more
+            for name in ("a_scale", "b_scale"):
+                if name in own and len(own[name].shape) > 1:
+                    own[name] = own[name][number]
+            _start(of, own, alpha, beta, device, stream, invariant)
+        return every["d"]
+    _start_lists(of, every, more, alpha, beta, invariant, gpu_of(a, of.name) if device is None else device, stream)
+    return every["d"]
+
+
+def _start_lists(of: Called, every: Mapping[str, list[Any]], more: dict[str, Any], alpha: float, beta: float, invariant: bool, device: Any,
+                stream: Any) -> None:
+    """One launch of the products of lists of tensors on a GPU; `more` are numbers that belong to all."""
+    places = {name: [located(f"{_called(name)}[{number}]", one, of.name) for number, one in enumerate(some)]
+              for name, some in every.items()}
+    for name, some in places.items():
+        for number, (_, its) in enumerate(some):
+            if its != some[0][1]:
+                one, first = (f"{list(shape)} elements of {plain_name(dtype)} with the strides {list(strides)}"
+                              for shape, strides, dtype in (its, some[0][1]))
+                raise TensorError(f"{_called(name)}[{number}] of {of.name} has {one}, and {_called(name)}[0] has {first}: the matrices of "
+                                  "a list must be of one kind")
+    _check_apart(of, every, places)
+    beside = {name: located(name, one, of.name)[1] for name, one in more.items()}
+    odd = any((address or 0) % ALIGNMENT for name in "ab" for address, _ in places[name])
+    facts = (*((name, some[0][1]) for name, some in places.items()), *beside.items())
+    count = len(every["d"])
+    plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant, count)
+    if plan.launches is None:
+        return
+    numbers = {name: readable_numbers(of.name, name, one, beside[name], stream, name in plan.by_columns) for name, one in more.items()}
+    for name, wanted in plan.counts.items():
+        held = numbers.get(name)
+        numbers[name] = _ones(of, every["a"][0], wanted) if held is None else repeated(of.name, name, held, wanted, stream)
+    with ExitStack() as stack:
+        addresses = {f"{name}_pointers": _addresses(stack, device, every["a"][0], [address or 0 for address, _ in some])
+                     for name, some in places.items()}
+        null = dict.fromkeys((*plan.unread, "a", "b", "c", "d"), 0)
+        plan.launches.start(device, {**null, **addresses, **numbers, **plan.numbers}, stream)
+
+
+def _check_apart(of: Called, every: Mapping[str, list[Any]], where: Mapping[str, list[tuple[int | None, Facts]]]) -> None:
+    """Raises TensorError where a matrix of `out` has an element of A, of B or of another one of `out`."""
+    names = [(name, number) for name in "abd" for number in range(len(every[name]))]
+    begins, ends = np.array([span_of(where[name][number]) for name, number in names], np.uint64).T
+    for number, out in enumerate(every["d"]):
+        begin, end = span_of(where["d"][number])
+        for index in np.flatnonzero((begins < end) & (ends > begin)):
+            name, other = names[index]
+            if (name, other) != ("d", number) and shares(every[name][other], out, where[name][other], where["d"][number]):
+                raise TensorError(f"out[{number}] of {of.name} shares elements with {_called(name)}[{other}]; another out would do")
+
+
+def _addresses(stack: ExitStack, device: Any, like: Any, addresses: list[int]) -> Any:
+    """An array of addresses where a tensor is. PyTorch keeps its memory until the kernel has run; else the stack waits for that."""
+    if hasattr(like, "new_tensor"):
+        return like.new_tensor(addresses, dtype=importlib.import_module("torch").int64)
+    buffer = device.upload(np.array(addresses, np.uint64))
+    stack.callback(device.free, buffer)
+    stack.callback(device.synchronize)
+    return buffer
+
+
 def linear(of: str, a: Any, b: Any, out: Any, device: Any, stream: Any) -> Any:
-    """a @ b.T for a function of that name: `b` is [N, K], the rest as of `matmul`."""
+    """a @ b.T for a function of that name: `b` is [N, K], the rest as of `matmul`, lists too."""
     called = Called(of, b_by_rows=True)
+    if any(isinstance(one, list | tuple) for one in (a, b, out)):
+        given = dict.fromkeys(("c", "bias", "a_scale", "b_scale")) | {"a": a, "b": b, "d": out}
+        return _lists(called, given, 1.0, 0.0, None, False, device, stream)
     return _start(called, {"a": a, "b": b, "d": _empty(called, a, b, None) if out is None else out}, 1.0, 0.0, device, stream)
 
 
@@ -163,8 +260,9 @@ class _Matrices:
 
 @cache
 def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ...], alpha: float, beta: float, odd: bool,
-          invariant: bool) -> _Plan:
-    """Check the tensors, then choose and build the kernel for a device of that name. `odd` says that an address is no multiple of 16."""
+          invariant: bool, count: int = 0) -> _Plan:
+    """Check the tensors, then choose and build the kernel for a device of that name. `odd` says that an address is no multiple of 16. With
+    a `count` there are so many products of matrices like these, which arrays of pointers tell."""
     known = dict(facts)
     shapes = {name: found[0] for name, found in known.items()}
     for name in ("a", "b", "d"):
@@ -188,11 +286,13 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in "abd"}
     if "c" in known and beta:
         lying["c"] = _matrices(of, "c", known["c"], batch, lying["d"].layout)
-    scaling = _scaling(of, known, name, m, n, k, math.prod(batch))
-    given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": math.prod(batch), "alpha": alpha, "beta": beta, **build, **scaling.build,
+    matrices = count or math.prod(batch)
+    scaling = _scaling(of, known, name, m, n, k, matrices)
+    given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": matrices, "alpha": alpha, "beta": beta, **build, **scaling.build,
                              "invariant": invariant}
     for one, its in (*lying.items(), *(() if "c" in lying else [("c", lying["d"])])):
-        given |= {f"{one}_layout": its.layout, f"ld{one}": its.stride, f"{one}_stride_batch": its.apart}
+        given |= {f"{one}_layout": its.layout, f"ld{one}": its.stride}
+        given |= {"pointers": True} if count else {f"{one}_stride_batch": its.apart}
     if "bias" in known:
         if math.prod(shapes["bias"]) != n or OUTS.get(plain_name(known["bias"][2])) != build["out"]:
             raise TensorError(f"bias of {of.name} must have N = {n} elements of the type of out, got {list(shapes['bias'])} of "

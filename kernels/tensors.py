@@ -99,5 +99,12 @@ def shares(tensor: Any, out: Any, one: tuple[int | None, Facts], other: tuple[in
     return np.may_share_memory(first, second) and np.shares_memory(first, second)
 
 
+def span_of(place: tuple[int | None, Facts]) -> tuple[int, int]:
+    """Addresses of the first byte of a tensor and of the byte after its last one, of strides that are not negative."""
+    address, (shape, strides, dtype) = place
+    last = sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True)) if 0 not in shape else -1
+    return address or 0, (address or 0) + (last + 1) * _SIZES.get(plain_name(dtype), 1)
+
+
 _SIZES = {"bfloat16": 2, "bfloat": 2, "float16": 2, "float32": 4}
 """Bytes of an element of types that have more than one."""

@@ -47,6 +47,25 @@ CASES: list[tuple[Any, Any, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
+def test_lists_of_arrays() -> None:
+    """One matrix b for all, scales of each row of each matrix; lists of other lengths are refused, and a c that is none."""
+    some, b = [drawn(seed, (20, 128), E4M3) for seed in (1, 2)], drawn(3, (128, 24), E4M3)
+    of_a, of_b = np.abs(drawn(4, (2, 20), np.float32)), np.abs(drawn(5, (2, 24), np.float32))
+    with EmulatedDevice("gfx950") as device:
+        found = gemm.matmul(some, b, a_scale=of_a, b_scale=of_b, device=device)
+        for a, one, row, column in zip(some, found, of_a, of_b, strict=True):
+            assert close(one, a.astype(np.float64) * row[:, None] @ (b.astype(np.float64) * column))
+        assert gemm.matmul([], b, device=device) == []
+        one, other = drawn(6, (9, 64)), drawn(7, (17, 64))
+        (found_one,) = gemm.bf16(one, [other], device=device)
+        assert close(found_one, one.astype(np.float64) @ other.astype(np.float64).T)
+        for more, sentence in ({"out": found[:1]}, "out of gemm.matmul has 1 matrices, and another list 2"), \
+                ({"out": found[0]}, "must be a list of 2"), ({"bias": [1]}, "bias of gemm.matmul is the same for all"):
+            with pytest.raises(gemm.TensorError, match=sentence):
+                gemm.matmul(some, b, device=device, **more)
+
+
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_products_of_arrays(number: int) -> None:
     a, b, more = CASES[number]
