@@ -3,10 +3,10 @@
 Let f be the steps by which the farthest sources are read ahead, and u the unroll. All items have n steps, at least f + 1. The code is
 
     prologue         of the first item, for phase 0
-    first step       of the first item: its sums begin from 0
+    first step       of the first item: its sums begin from 0; in its gaps `advance` says what the next item is
     loop             u copies: n - f - 1 steps, left at copy q
-    last steps q     f of them for each phase q: `advance` says what the next item is, and the sources go over to it; the last step has the
-                     epilogue in it, for waves that an overlapped epilogue serves, and the next item's first step follows
+    last steps q     f of them for each phase q: the sources go over to the next item; the last step has the epilogue in it, for waves
+                     that an overlapped epilogue serves, and the next item's first step follows
     epilogue         for the other waves, and the way back to the next item's first step
 
 So the last f steps of an item ask for the first f iterations of the next one, and its data arrives while the epilogue stores. A first
@@ -37,7 +37,7 @@ from asmgen.program.program import Instruction, Item
 class Chain:
     """What makes a pipeline begin again for a next item while the last one's steps still run.
 
-    `advance()` emits scalar code without labels, f steps before an item's end: after it the registers of which the sources are made (first
+    `advance()` emits scalar code without labels, in an item's first step: after it the registers of which the sources are made (first
     rows, pointers) are those of the next item, and SGPR `ended` is not 0 if there is none. `begin()` emits scalar code where the next item
     becomes the present one. `sums` are accumulators that begin from 0 in each item. `onward` is a label for epilogues, which
     go there in place of the kernel's end.
@@ -111,7 +111,7 @@ class ChainedPaths:
             return _from_zero(unit, sums, begun) if is_matrix(unit) else unit
 
         (span,) = self.copies.span(0, 1, phase)
-        return self.copies.beginning(span, change)
+        return self.copies.beside(span, self.chain.advance, change)
 
     def _enter(self, phase: int) -> None:
         """After a first step: on to copy `phase` of the loop, or to the last steps. A round that ends early, after copy q of the loop,
@@ -133,26 +133,22 @@ class ChainedPaths:
         """An item's last steps, from that phase on, and the first one of the next item."""
         k, copies, far, chain = self.k, self.copies, self.far, self.chain
         k.label(self.lasts[phase])
-        chain.advance()
         self.sources.go_over(k, copies.ahead, chain.ended)
         *before, last = copies.span(0, far, phase)
         found = []
         for number, span in enumerate(before):
-            found += copies.steady([span])
-            self._step_ends(number)
+            found += copies.steady([span]) if number else [copies.beside(span, self._go_over_late)]
         k.s_mov_b32(self.phase, phase)
         served = self._serve(phase, last)
-        usual = copies.steady([last])
-        self._step_ends(far - 1)
+        usual = [copies.beside(last, self._go_over_late)] if far == 1 else copies.steady([last])
         self.closing.append(([*found, *usual], [*found, *(served or usual)]))
         k.s_branch(self.done)
         if not served:
             self._emit_next(phase)
 
-    def _step_ends(self, number: int) -> None:
-        """After one of the last steps: the sources that are read an iteration later go over after the first of them."""
-        if number == 0:
-            self.sources.go_over_late(self.k, self.copies.ahead, self.chain.ended)
+    def _go_over_late(self) -> None:
+        """In the first of the last steps, after their own loads: the sources that are read an iteration later go over."""
+        self.sources.go_over_late(self.k, self.copies.ahead, self.chain.ended)
 
     def _serve(self, phase: int, span: CopySpan) -> list[int]:
         """The last step with the epilogue in it, and the next item's first step; none without an overlapped epilogue."""
@@ -162,7 +158,8 @@ class ChainedPaths:
         other = k.fresh("no_ending")
         epilogue.guard(other)
         served = self.copies.mixed(epilogue, span)
-        self._step_ends(self.far - 1)
+        if self.far == 1:
+            self._go_over_late()
         if epilogue.again is not None:
             k.s_cbranch_vccnz(epilogue.again)
         self._meet()

@@ -142,7 +142,7 @@ def overlapped(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit], arch: str)
             continue
         if is_matrix(entry):
             matrix.append(position)
-            room = occupancy(next(one for one in entry.instructions if one.opcode.group == "matrix"), arch) // clocks("slot") - 1
+            room = _room(entry, arch, clocks("slot"))
         else:
             room -= 1
         if position + 1 < len(copy) and not _is_matrix(copy[position + 1]):
@@ -152,6 +152,53 @@ def overlapped(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit], arch: str)
             order.append(pending.popleft())
             room -= 1
     return [*order, *pending]
+
+
+def filled(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list[Sync | Unit]:
+    """A copy with straight scalar code in its gaps, in its order; what finds no room follows the copy. Nothing in the copy reads SCC, so
+    code that hands a SCC on needs but stand together."""
+    rest, pending = _Rest(copy), deque(_together(code))
+    order: list[Sync | Unit] = []
+    room = 0
+    for position, entry in enumerate(copy):
+        order.append(entry)
+        if isinstance(entry, Sync):
+            continue
+        room = _room(entry, arch, clocks("mfma_operand_read")) if is_matrix(entry) else room - 1
+        if position + 1 < len(copy) and not _is_matrix(copy[position + 1]):
+            continue
+        while pending and room > 0 and all(rest.allows(unit, position + 1, position + 1, scc.mask) for unit in pending[0]):
+            room -= len(pending[0])
+            order += pending.popleft()
+    return [*order, *(unit for group in pending for unit in group)]
+
+
+def _together(code: Sequence[Unit]) -> list[list[Unit]]:
+    """Units that hand a SCC on, with what stands between them, as groups; each other unit is one."""
+    groups: list[list[Unit]] = []
+    for unit in code:
+        if groups and unit.effects.reads & scc.mask:
+            last = next(number for number in range(len(groups) - 1, -1, -1) if any(one.effects.writes & scc.mask for one in groups[number]))
+            groups[last:] = [[one for group in groups[last:] for one in group] + [unit]]
+        else:
+            groups.append([unit])
+    return groups
+
+
+def _room(matrix: Unit, arch: str, issue: float) -> int:
+    """Issue slots beside a matrix unit that itself takes so many clk of issue."""
+    lasts = occupancy(next(one for one in matrix.instructions if one.opcode.group == "matrix"), arch)
+    return int((lasts - issue) // clocks("slot"))
+
+
+def apart_from(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit]) -> int:
+    """How many of an epilogue's first units may stand before a copy that reads no SCC from before it: addresses and the like. In its gaps
+    they would wait for the last unit that changes SCC, and all others for them."""
+    rest = _Rest(copy)
+    for number, unit in enumerate(epilogue):
+        if not rest.allows(unit, 0, 0, scc.mask):
+            return number
+    return len(epilogue)
 
 
 def _is_matrix(entry: Sync | Unit) -> bool:
@@ -171,10 +218,11 @@ class _Rest:
         self.reads.reverse()
         self.writes.reverse()
 
-    def allows(self, unit: Unit, position: int, settled: int) -> bool:
-        """Whether a unit may stand before the copy's units from `position` on. Results of the units from `settled` on have not arrived."""
+    def allows(self, unit: Unit, position: int, settled: int, free: int = 0) -> bool:
+        """Whether a unit may stand before the copy's units from `position` on. Results of the units from `settled` on have not arrived.
+        `free` are registers, as bits, that hand nothing over from one to the other."""
         effects = unit.effects
-        if effects.writes & (self.reads[position] | self.writes[position]) or effects.reads & self.writes[settled]:
+        if effects.writes & ~free & (self.reads[position] | self.writes[position]) or effects.reads & ~free & self.writes[settled]:
             return False
         return not effects.memory or not any(
             access.conflicts(other) for entry in self.copy[position:] if isinstance(entry, Unit)

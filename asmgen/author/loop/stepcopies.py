@@ -12,13 +12,13 @@ from asmgen.author.loop.copyend import end_positions
 from asmgen.author.loop.earlyexit import EarlyExit, early_exits
 from asmgen.author.loop.maskskips import skipping
 from asmgen.author.loop.openings import Opening, opening_of
-from asmgen.author.loop.overlap import Epilogue, overlapped
+from asmgen.author.loop.overlap import Epilogue, apart_from, filled, overlapped
 from asmgen.author.loop.pathgraph import EXIT, PathCopy
 from asmgen.author.loop.redundantbarriers import barriers_between, redundant_barriers
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
 from asmgen.author.step.effects import Unit
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Reg, scc
 from asmgen.program.program import Label
 
 if TYPE_CHECKING:
@@ -254,14 +254,18 @@ class Copies:
             k.label(other)
         return found
 
-    def _emit_mixed(self, epilogue: Epilogue, last: Entries) -> None:
-        """A copy of the last step with the epilogue's body in its gaps."""
+    def _emit_mixed(self, epilogue: Epilogue, last: Entries, fills: bool = False) -> None:
+        """A copy of the last step with the epilogue's body in its gaps; if it still `fills` LDS, after what may stand before it."""
         k = self.k
         with k.section() as section:
             epilogue.body()
         units = section.units
         k.cut(section.start)
-        for entry in overlapped([entry for entry in last if isinstance(entry, Sync) or self.mine(entry)], units, k.arch):
+        mine = [entry for entry in last if isinstance(entry, Sync) or self.mine(entry)]
+        before = apart_from(mine, units) if fills else 0
+        for unit in units[:before]:
+            k.append_unit(unit)
+        for entry in overlapped(mine, units[before:], k.arch):
             if isinstance(entry, Sync):
                 self._sync(entry)
             else:
@@ -271,13 +275,29 @@ class Copies:
         """Emit a copy with the epilogue's body in its gaps, after which the loop goes on."""
         every = self.units.entries(span)
         found = self._note_copy("last", every, span)
-        self._emit_mixed(epilogue, every)
+        self._emit_mixed(epilogue, every, True)
         self._end_copy(span, None)
         return found
 
-    def beginning(self, span: CopySpan, change: Callable[[Unit], Unit]) -> int:
-        """Emit a copy whose units are changed: the first step of an item."""
-        return self._emit_copy([entry if isinstance(entry, Sync) else change(entry) for entry in self.units.entries(span)], span, "first")
+    def beside(self, span: CopySpan, emit: Callable[[], None], change: Callable[[Unit], Unit] | None = None) -> int:
+        """Emit a copy, its units changed, with the scalar code that `emit` emits in its gaps."""
+        k, every = self.k, self.units.entries(span)
+        if change is not None:
+            every = [entry if isinstance(entry, Sync) else change(entry) for entry in every]
+        with k.section() as section:
+            emit()
+        code = section.units
+        k.cut(section.start)
+        reads = any(unit.effects.reads & scc.mask for unit in every if isinstance(unit, Unit))
+        noted = self._note_copy("first", every, span)
+        mine = [entry for entry in every if isinstance(entry, Sync) or self.mine(entry)]
+        for entry in [*mine, *code] if reads else filled(mine, code, k.arch):
+            if isinstance(entry, Sync):
+                self._sync(entry)
+            else:
+                k.append_unit(entry)
+        self._end_copy(span, None)
+        return noted
 
     def _insert_early_exits(self, spans: Sequence[CopySpan], copies: list[list[Sync | Unit]], levelled: bool) -> None:
         """Put the branches of early exits into the last copies; `emit_early_exits` emits their targets."""
