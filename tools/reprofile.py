@@ -120,6 +120,7 @@ def kept(path: Path, source: str = "") -> dict[str, dict[str, Any]]:
 def beside(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> str:
     """Two files as a table in Markdown, a line for each variant, the times of its problems as before / after in us."""
     lines: list[str] = []
+    groups: list[tuple[str, str]] = []  # in their order in the file
     heading, changes = "", []
     table: dict[tuple[str, str, str], list[str]] = {}
     for key, new in after.items():
@@ -128,9 +129,10 @@ def beside(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[
         change = new["us"] / old["us"] - 1 if old else 0.0
         changes += [change] if old else []
         cell = f"{old['us']:.1f} / " if old else "new / "
+        groups += [(family, gpu)] if (family, gpu) not in groups else []
         table.setdefault((family, gpu, variant), []).append(
             f"{cell}{new['us']:.1f}" + (f" ({change:+.1%})" if abs(change) > _TOLD else ""))
-    for (family, gpu, variant), cells in table.items():
+    for (family, gpu, variant), cells in sorted(table.items(), key=lambda row: groups.index(row[0][:2])):
         if heading != f"{family} on {gpu}":
             heading = f"{family} on {gpu}"
             lines += ["", f"| {heading} | us predicted, before / after |", "|---|---|"]
