@@ -61,7 +61,8 @@ def test_two_files_stand_beside_each_other() -> None:
         "| gemm-bf16 on MI355X | us predicted, before / after |", "|---|---|",
         "| 16x16x64 in-order | 10.0 / 10.0, 20.0 / 25.0 (+25.0%), new / 7.0 |"]
     turns = {f"rope | {gpu} | {name} | b=1": {"us": 1.0} for name, gpu in (("a", "MI355X"), ("b", "MI300X"), ("c", "MI355X"))}
-    assert [line.split()[1] for line in reprofile.beside({}, turns).splitlines() if line.startswith("| ")] == ["rope", "a", "c", "rope", "b"]
+    lines = reprofile.beside({}, turns).splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("| ")] == ["rope", "a", "c", "rope", "b"]
 
 
 def test_a_line_has_a_place_for_a_loop_that_is_not_there() -> None:
