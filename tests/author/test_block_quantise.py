@@ -108,8 +108,9 @@ SHAPES: dict[str, tuple[Callable[[str, str], Fragment], tuple[str, ...]]] = {
     "a lane a block": (lambda _, source: TileRun("gfx950").k.lanes(source, 32, 4), tuple(FORMATS)),
     "four lanes a block": (lambda _, source: TileRun("gfx950").k.lanes(source, 8, 8), ("fp4", "fp8", "bf8")),
 }
-CASES = [(shape, dtype, source) for number, (shape, (_, types)) in enumerate(SHAPES.items()) for at, dtype in enumerate(types)
-         for source in (("f32", "bf16", "f16") if number == 0 else (("f32", "bf16", "f16")[(number + at) % 3],))]
+CASES = [(shape, dtype, ("f32", "bf16", "f16")[(number + at) % 3]) for number, (shape, (_, types)) in enumerate(SHAPES.items())
+         for at, dtype in enumerate(types)]
+"""Each type has each source in one of the first three shapes."""
 
 
 @pytest.mark.parametrize(("shape", "dtype", "source"), CASES)
