@@ -226,6 +226,7 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     TimingParameter("llc_read", {"gfx950": 7.4, "gfx942": 7.3}, "TB/s", "[M]", "measured 0.3: 7.0 to 7.9; gfx942 [V] origami", 7.0, 7.9),
     _all("xcd_read", 1.33, "TB/s/XCD", "[M]",
          "measured 3: what an XCD reads of the fabric; four together 4.0 of 5.3. Of a whole GPU llc_read is less; gfx942 the same [A]"),
+    _all("xcd_write", 1.3, "TB/s/XCD", "[M]", "measured 3: what an XCD writes to the fabric; of a whole GPU write_back is less"),
     _all("write_back", 7.4, "TB/s", "[M]", "measured 3: what all L2s write back together of what is stored beyond l2_dirty"),
     _all("l2_dirty", 1.75e6, "B/XCD", "[M]", "measured 3: up to 1.5 to 2 MB stay in L2", 1.5e6, 2e6),
     _all("l2_bytes", 4 << 20, "B/XCD", "[V]", "micro 2.5"),

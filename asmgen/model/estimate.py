@@ -219,8 +219,9 @@ def _write_back(timing: Timing, each: float, workgroups: int, storing: float, cl
     stored, kept = each * workgroups, timing["l2_dirty"] * timing["xcds"]
     if stored <= kept:
         return 0.0
+    rate = min(timing["write_back"], timing["xcds"] * timing["xcd_write"]) * 1e6
     port = each * -(-workgroups // timing.clocks("compute_units")) / timing["vmem_store_rate"]
-    return max(0.0, (1 - kept / stored) * (stored / (timing["write_back"] * 1e6) - max(storing, port) / clock))
+    return max(0.0, (1 - kept / stored) * (stored / rate - max(storing, port) / clock))
 
 
 def _together(load: UnitLoad, loop: LoopProfile | None, trips: float, copies: int) -> UnitLoad:

@@ -85,6 +85,8 @@ def test_stores_of_a_round_leave_together() -> None:
     assert longer(found, each, 256) == pytest.approx(one, rel=1e-3) and longer(found, each, 768) == pytest.approx(3 * one, rel=1e-3)
     assert longer(found, each, 384) == pytest.approx(one + part, rel=1e-3)
     assert 0 < longer(found, 14e6 / 256 + 1, 256) < 1e-9 and longer(found, 14e6 / 256 - 1, 256) == 0  # no step where L2 is full
+    partition = replace(found, timing=replace(CHOSEN, values={**CHOSEN.values, "xcds": 1, "compute_units": 32}))
+    assert longer(partition, each, 32) == pytest.approx((1 - 1.75e6 / 32 / each) * (32 * each / 1.3e12 - each / 64 / 2400e6), rel=1e-3)
     slow = timed("v_mov_b32 v2, v3\n", store + "s_sleep 100\n" + store)
     assert longer(slow, each, 256) == pytest.approx(late(256, 6400 + 20), rel=1e-2)  # from the first to the last one
     assert longer(inside, each, 256) == 0  # its loop waits for them itself
