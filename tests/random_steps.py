@@ -153,7 +153,8 @@ class Shuffled:
 class Written:
     """The kernel of a drawn step: workgroup (x, y) runs x plain and y masked iterations, and stores its totals."""
 
-    def __init__(self, step: Drawn, leads: bool, plain: bool = True, modulo: bool = False) -> None:
+    def __init__(self, step: Drawn, leads: bool, plain: bool = True, modulo: bool = False,
+                 masked_end: int | None = None) -> None:
         self.drawn, self.modulo = step, modulo
         self.k = k = Builder("drawn", "gfx950", plan := RegisterPlan("gfx950"))
         plan.pin("hardware", s[0:17])
@@ -184,7 +185,7 @@ class Written:
                 k.v_mov_b32(self.ones[number], 0x01010101)
             k.s_nop(1)
         pipeline(k, self.step, count, Modulo() if modulo else Shuffled(step.seed, leads),
-                 plain=unmasked if step.masked and plain else None)
+                 plain=unmasked if step.masked and plain else None, masked_end=masked_end)
         if modulo:  # what the matrix units lost or counted twice spoils a total
             k.s_nop(15)
             k.s_mul_i32(self.border, count, 32 * products(step))

@@ -71,7 +71,7 @@ def attend(k: ag.TileBuilder, at: WorkgroupPart, steps: KeySteps, state: Softmax
 
     ag.zero(k, of.O)
     k.pipeline(step, at.steps, schedule, groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal,
-               then=ag.FollowingEpilogue(ends))
+               masked_end=None if k.p.causal else 1, then=ag.FollowingEpilogue(ends))
 
 
 def lower(tile: ag.Tile) -> ag.Tile:

@@ -31,15 +31,16 @@ def expected(graph: PathGraph, choice: PathChoice) -> list[str]:
     return [label for number in graph.way(choice) if (label := graph.copies[number].label)]
 
 
-@pytest.mark.parametrize("seed", [0, 3, 8, 21])
-def test_waves_run_the_ways_of_the_graph(seed: int) -> None:
-    """Every count of plain and masked iterations; case 0 leads, and has masks."""
+@pytest.mark.parametrize(("seed", "masked_end"), [(0, None), (3, None), (8, None), (21, None), (3, 1), (14, 1), (17, 1)])
+def test_waves_run_the_ways_of_the_graph(seed: int, masked_end: int | None) -> None:
+    """Every count of plain and masked iterations; case 0 leads, and has masks. A drain that takes all masked ones leaves one loop."""
     step = drawn(seed)
-    written = Written(step, leads=seed % 3 == 0)
+    written = Written(step, leads=seed % 3 == 0, masked_end=masked_end)
     graph, program = written.k.paths[0], written.k.program()
     trace = Trace(workgroups=(MOST + 1) ** 2)
     size = (MOST + 1, MOST + 1, step.totals, 64)
-    launch("gfx950", program, (MOST + 1, MOST + 1, 1), buffers=[np.zeros(size, np.uint32)], options=Options(True, trace=trace))
+    most = MOST if masked_end is None else masked_end
+    launch("gfx950", program, (MOST + 1, most + 1, 1), buffers=[np.zeros(size, np.uint32)], options=Options(True, trace=trace))
     for wave in trace.waves():
         masked, plain = divmod(wave.workgroup, MOST + 1)
         if plain + masked:

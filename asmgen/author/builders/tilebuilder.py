@@ -136,10 +136,10 @@ class TileBuilder(KernelBuilder):
 
     def pipeline(self, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
                  then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False,
-                 few: bool = False, chain: Chain | None = None) -> Shape:
+                 few: bool = False, chain: Chain | None = None, masked_end: int | None = None) -> Shape:
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
         check_written(self, {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit})
-        return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty, few, chain)
+        return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty, few, chain, masked_end)
 
     def barrier_between_rounds(self, label: str) -> None:
         """A barrier, if code that runs again from `label` on needs one; see `asmgen.author.loop.rounds`."""

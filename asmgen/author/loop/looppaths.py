@@ -5,7 +5,7 @@ code is
 
     prologue s    for each phase s = 0 .. u - 1: steps -d to -1, and step 0 if p is 1
     plain loop    u copies without masked operations, if the step has such operations and `plain` says that some iterations need none
-    masked loop   u copies; without masked operations the only loop
+    masked loop   u copies; without masked operations the only loop, and none where the drain takes all that may be masked (`masked_end`)
     drain         the last d steps, without iterations beyond the end; with `ends_plain` a second one without masked operations
 
 Both loops end in phase 0, and so begins the drain. A count of n has n - d - p steady steps; prologue s = (d + p - n) mod u enters a loop at
@@ -34,9 +34,10 @@ from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.registers import Reg
 
 
-def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: str, own: LoopRegisters | None, few: bool = False) -> Way:
-    """Emit all paths. `count` and `plain` are SGPRs, which are used up, or numbers; `plain` is None if all iterations are alike. Where
-    launches run `few` steps, the last ones are straight code."""
+def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: str, own: LoopRegisters | None, few: bool = False,
+               masked_end: int | None = None) -> Way:
+    """Emit all paths. `count` and `plain` are SGPRs, which are used up, or numbers; `plain` is None if all iterations are alike, and at
+    least `count` less `masked_end`. Where launches run `few` steps, the last ones are straight code."""
     k = copies.k
     if isinstance(count, int) and plain is None:
         way = _known(copies, count, own)
@@ -53,7 +54,7 @@ def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: 
         closing = ClosingPaths(copies, steps, done, own)
         closing.emit()
         return closing.way
-    paths = _Paths(copies, steps, unmasked, done, own)
+    paths = _Paths(copies, steps, unmasked, done, own, masked_end)
     paths.emit()
     return paths.way
 
@@ -81,9 +82,11 @@ def _known(copies: Copies, count: int, own: LoopRegisters | None) -> Way:
 class _Paths:
     """Emits the paths of a count that is known when the kernel runs."""
 
-    def __init__(self, copies: Copies, count: Reg, plain: Reg | None, done: str, own: LoopRegisters) -> None:
+    def __init__(self, copies: Copies, count: Reg, plain: Reg | None, done: str, own: LoopRegisters,
+                 masked_end: int | None) -> None:
         self.copies, self.k, self.count, self.plain, self.done, self.own = copies, copies.k, count, plain, done, own
         self.ahead, self.unroll, self.peel = copies.ahead, copies.unroll, copies.units.shape.peel
+        self.drain_masks = plain is not None and masked_end is not None and masked_end + (copies.units.shape.masked or 0) <= self.ahead
         k = self.k
         self.plain_entries = [k.fresh("plain_loop") for _ in range(self.unroll)] if plain is not None else []
         self.entries = [k.fresh("loop") for _ in range(self.unroll)]
@@ -121,7 +124,8 @@ class _Paths:
         if self.plain is not None:
             self.loops[False] = copies.loop(copies.span(0, unroll, 0, masked=False), own.rounds, unroll, self.plain_entries)
             self._cross(self.plain)
-        self.loops[True] = copies.loop(copies.span(0, unroll, 0), own.rounds, unroll, self.entries)
+        if not self.drain_masks:
+            self.loops[True] = copies.loop(copies.span(0, unroll, 0), own.rounds, unroll, self.entries)
         copies.sharing_end = len(k.items)
         k.label(self.drain)
         self._emit_drains()
@@ -160,8 +164,14 @@ class _Paths:
             self._branch_to((number, label) for number, label in self.shorts.items() if (ahead - number) % unroll == phase)
         if self.plain is not None:
             k.s_add_u32(own.rounds, self.plain, phase - unroll)
+            if self.drain_masks and phase:
+                k.s_branch(self.plain_entries[phase])
+                return
             k.s_cmp_gt_i32(self.plain, 0)
             k.s_cbranch_scc1(self.plain_entries[phase])
+            if self.drain_masks:
+                k.s_branch(self.drain)
+                return
         k.s_add_u32(own.rounds, own.steady, phase - unroll)
         if not phase:  # only here no steady step may be left
             k.s_cmp_eq_u32(own.steady, 0)
@@ -175,6 +185,8 @@ class _Paths:
         for (_, condition), number in k.counted.items():
             if condition == "masked":
                 k.s_add_u32(number, number, plain)
+        if self.drain_masks:
+            return
         k.s_sub_u32(rounds, self.own.steady, plain)
         k.s_cmp_eq_u32(rounds, 0)
         k.s_cbranch_scc1(self.drain)

@@ -57,7 +57,7 @@ class PathGraph:
     """`offsets` are the iterations ahead by ordinal, `ahead` the farthest one, `peel` the steps with a copy of their own at the beginning.
     `known` is the only count, None for all. `asks` says whether some first iterations may need no masked operations, `overlaps` whether an
     epilogue overlaps the last step, `skips` how many last iterations a wave may skip. `least` is the smallest count; in a chain of `items`
-    a choice's count is that of so many of them together."""
+    a choice's count is that of so many of them together. `masked_end` is the most last iterations that may need masked operations."""
 
     copies: tuple[PathCopy, ...]
     way: Way
@@ -71,13 +71,15 @@ class PathGraph:
     skips: int = 0
     least: int = 1
     items: int = 1
+    masked_end: int | None = None
 
     def choices(self, more: int = 0) -> Iterator[PathChoice]:
         """Choices that run each copy in each of its neighbourhoods, and `more` counts."""
         end = self.least + self.ahead + self.peel + 2 * self.unroll + more
         counts = range(self.least * self.items, end * self.items, self.items) if self.known is None else (self.known,)
         for count in counts:
-            for plain in range(count + 1) if self.asks else (None,):
+            least = 0 if self.masked_end is None else max(count - self.masked_end, 0)
+            for plain in range(least, count + 1) if self.asks else (None,):
                 for skipped in range(min(self.skips, count - 1) + 1):
                     for served in (False, True) if self.overlaps else (False,):
                         yield PathChoice(count, plain, served, skipped)

@@ -46,7 +46,7 @@ _PLAIN_REGISTERS = (1 << SGPR_BIT) - 1  # VGPRs and AGPRs
 
 def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
              then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False,
-             few: bool = False, chain: Chain | None = None) -> Shape:
+             few: bool = False, chain: Chain | None = None, masked_end: int | None = None) -> Shape:
     """Emit the loop of `count` steps. `count` is an SGPR, which is used up, or a number. It is at least 1; with `empty` an SGPR may be 0,
     and then the waves go on after the loop.
 
@@ -54,6 +54,8 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
       consumers and 1 for producers; producers end after their loop.
     - `plain`: how many first iterations need no operations of `t.masked`: an SGPR, which is used up, or a number. Data stays in flight
       where the loop without such operations goes over into the one with them. Without it all iterations run them.
+    - `masked_end`: no more last iterations than that have operations of `t.masked` to run, whatever `plain` is: `plain` is at least `count`
+      less that. Where the drain takes them all, there is no loop with such operations.
     - `ends_plain`: launches usually mask nothing at all. They then have a drain of their own, without masked operations.
     - `then`: the epilogue, as one value. It may overlap the last step and end the kernel there (`asmgen.author.loop.overlap`); the rest
       stands after the pipeline.
@@ -108,11 +110,11 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             k.s_cbranch_scc1(consumers)
             k.label(producers)
             copies = Copies(k, units, schedule, groups, units.produces)
-            emit_paths(copies, count, plain, k.fresh("pipeline_done"), own)
+            emit_paths(copies, count, plain, k.fresh("pipeline_done"), own, masked_end=masked_end)
             k.s_endpgm()
             k.label(consumers)
             copies = Copies(k, units, schedule, groups, lambda unit: not units.produces(unit), epilogue)
-            way = emit_paths(copies, count, plain, k.fresh("pipeline_done"), own)
+            way = emit_paths(copies, count, plain, k.fresh("pipeline_done"), own, masked_end=masked_end)
             k.roles = consumers, producers
         else:
             copies = Copies(k, units, schedule, groups, epilogue=epilogue, early_exit=early_exit)
@@ -120,7 +122,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
                 copies.epilogue = None
             done = k.fresh("pipeline_done")
             if chain is None:
-                way = emit_paths(copies, count, plain, done, own, few)
+                way = emit_paths(copies, count, plain, done, own, few, masked_end)
                 copies.emit_early_exits()
             else:
                 assert own is not None and isinstance(count, Reg)
@@ -136,7 +138,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
                 _emit_epilogue(k, then, copies)
                 chained.close()
         k.loop_ends()
-        k.paths.append(_checked_graph(copies, way, count, plain, chained))
+        k.paths.append(_checked_graph(copies, way, count, plain, chained, masked_end))
     k.steps.append(units.shape.table)
     for report in units.shape.reports:
         k.remarks += report.lines()
@@ -166,12 +168,14 @@ def _check_chain(k: Builder, count: Reg | int, plain: Reg | int | None, other: b
                             "early_exit=", k.here())
 
 
-def _checked_graph(copies: Copies, way: Way, count: Reg | int, plain: Reg | int | None, chained: ChainedPaths | None) -> PathGraph:
+def _checked_graph(copies: Copies, way: Way, count: Reg | int, plain: Reg | int | None, chained: ChainedPaths | None,
+                   masked_end: int | None) -> PathGraph:
     """The pipeline's paths. Raises MergeError if one of them breaks the step."""
     shape = copies.units.shape
+    least, items = (chained.least, 2) if chained is not None else (1, 1)
     graph = PathGraph(tuple(copies.parts), way, shape.offsets, shape.ahead, shape.unroll, shape.peel,
                       count if isinstance(count, int) and plain is None else None, plain is not None, copies.epilogue is not None,
-                      max((skipped for skipped, _, _ in copies.leaves), default=0), *((chained.least, 2) if chained is not None else ()))
+                      max((skipped for skipped, _, _ in copies.leaves), default=0), least, items, masked_end)
     check_paths(graph, copies.schedule.name)
     return graph
 
