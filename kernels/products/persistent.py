@@ -159,6 +159,22 @@ class Tiles:
         self._own()
 
 
+def zero_sums(k: ag.TileBuilder, C: ag.TileGrid) -> None:
+    """C = 0 before the first tile. Matrix instructions clear 16 accumulators each: the instruction cache is empty then, and so fewer lines
+    of code come late."""
+    M = k.matrix_shape(f"f32_32x32x{16 if k.arch == 'gfx950' else 8}_{k.p.dtype}")
+    if any(len(tile.registers.parts) > 1 or tile.registers.parts[0].count % 16 for tile in C):
+        ag.zero(k, *C)
+        return
+    with k.scratch("nothing", M.a.registers) as nothing:
+        for number in range(M.a.registers):
+            k.v_mov_b32(nothing[number], 0)
+        for tile in C:
+            (held,) = tile.registers.parts
+            for first in range(0, held.count, 16):
+                k.emit(M.row.name, held[first:first + 15], nothing, nothing, 0)
+
+
 def divide_by_edge(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
     """number /= edge, for an edge of 64 times a power of two, or three times that."""
     k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)

@@ -20,7 +20,7 @@ from asmgen.kernels.products.contract import ELEMENTS, is_persistent
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feeds import deals_no_rows, feed_of
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
-from asmgen.kernels.products.persistent import Tiles
+from asmgen.kernels.products.persistent import Tiles, zero_sums
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import stored_type
 
@@ -57,6 +57,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     wm, wn = k.wave_grid(down, across)
     tiles = None
     if chained:
+        zero_sums(k, C)
         tiles = Tiles.of(k, row0, column0)
     else:
         ag.zero(k, *C)  # while the arguments are in flight

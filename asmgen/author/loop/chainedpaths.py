@@ -2,11 +2,11 @@
 
 Let f be the steps by which the farthest sources are read ahead, and u the unroll. All items have n steps, at least f + 1. The code is
 
-    prologue         of the first item, for phase 0
-    first step       of the first item: its sums begin from 0; in its gaps `advance` says what the next item is
-    loop             u copies: n - f - 1 steps, left at copy q
+    prologue         of the first item, for phase 0; while its loads are in flight `advance` says what the next item is
+    loop             u copies: n - f steps of the first item, n - f - 1 of others, left at copy q
     last steps q     f of them for each phase q: the sources go over to the next item; the last step has the epilogue in it, for waves
-                     that an overlapped epilogue serves, and the next item's first step follows
+                     that an overlapped epilogue serves, and the next item's first step follows: its sums begin from 0, and in its gaps
+                     `advance` says what the item after it is
     epilogue         for the other waves, and the way back to the next item's first step
 
 So the last f steps of an item ask for the first f iterations of the next one, and its data arrives while the epilogue stores. A first
@@ -37,9 +37,10 @@ from asmgen.program.program import Instruction, Item
 class Chain:
     """What makes a pipeline begin again for a next item while the last one's steps still run.
 
-    `advance()` emits scalar code without labels, in an item's first step: after it the registers of which the sources are made (first
-    rows, pointers) are those of the next item, and SGPR `ended` is not 0 if there is none. `begin()` emits scalar code where the next item
-    becomes the present one. `sums` are accumulators that begin from 0 in each item. `onward` is a label for epilogues, which
+    `advance()` emits scalar code without labels, in an item's first step or before it: after it the registers of which the sources are
+    made (first rows, pointers) are those of the next item, and SGPR `ended` is not 0 if there is none. `begin()` emits scalar code where
+    the next item becomes the present one. `sums` are accumulators that begin from 0 in each item; before the pipeline they are 0.
+    `onward` is a label for epilogues, which
     go there in place of the kernel's end.
     """
 
@@ -77,8 +78,11 @@ class ChainedPaths:
         k, copies, own = self.k, self.copies, self.own
         self.sources.open(k, own.cold)
         k.s_sub_u32(own.steady, self.count, self.least)
-        self.opened = [*copies.prologue(0), self._first(0)]
-        self._enter(1 % self.unroll)
+        copies.waiting = self.chain.advance
+        self.opened = copies.prologue(0)
+        copies.waiting = None
+        k.s_add_u32(own.rounds, own.steady, 1)
+        self._enter(0)
         copies.loops_at = len(k.items)
         exits = {number: (number, self.lasts[number]) for number in range(1, self.unroll)}
         self.looped = copies.loop(copies.span(0, self.unroll, 0), own.rounds, self.unroll, self.entries, exits)
@@ -114,12 +118,11 @@ class ChainedPaths:
         return self.copies.beside(span, self.chain.advance, change)
 
     def _enter(self, phase: int) -> None:
-        """After a first step: on to copy `phase` of the loop, or to the last steps. A round that ends early, after copy q of the loop,
-        finds q in its counter, and no other round does."""
+        """On to copy `phase` of the loop for `rounds` steps, at least 1. A round that ends early, after copy q of the loop, finds q in its
+        counter, and no other round does."""
         k, own = self.k, self.own
-        k.s_cmp_eq_u32(own.steady, 0)
-        k.s_cbranch_scc1(self.lasts[phase])
-        k.s_add_u32(own.rounds, own.steady, phase)
+        if phase:
+            k.s_add_u32(own.rounds, own.rounds, phase)
         if self.unroll == 1:
             k.s_sub_u32(own.rounds, own.rounds, 1)
         else:
@@ -181,14 +184,18 @@ class ChainedPaths:
         k.s_cbranch_scc1(self.ended)
         self.chain.begin()
         self.firsts.append(self._first(phase_after))
-        self._enter((phase_after + 1) % self.unroll)
+        following = (phase_after + 1) % self.unroll
+        k.s_cmp_eq_u32(self.own.steady, 0)
+        k.s_cbranch_scc1(self.lasts[following])
+        k.s_mov_b32(self.own.rounds, self.own.steady)
+        self._enter(following)
 
     def way(self, choice: PathChoice) -> list[int]:
         """The copies that two items run through, each with half of the count."""
         steps = choice.count // 2
         found, phase = list(self.opened), 0
         for item in range(2):
-            looped = [self.looped[(phase + step) % self.unroll] for step in range(1, steps - self.far)]
+            looped = [self.looped[(phase + step) % self.unroll] for step in range(min(item, 1), steps - self.far)]
             after = (phase + steps - self.far) % self.unroll
             found += [*looped, *self.closing[after][choice.served]]
             phase = (phase + steps) % self.unroll

@@ -59,6 +59,7 @@ class Copies:
         self.whole = mine is _everything
         self.chosen = False  # whether only waves that the epilogue serves come to the drain
         self.closing: Callable[[CopySpan, int], None] | None = None  # emits what closes sources after a copy, before that step
+        self.waiting: Callable[[], None] | None = None  # emits what a prologue does while its loads are in flight
         self.loops_at = self.sharing_end = len(k.items)  # the number of the first item after the prologues; where sharing ends
         self.filling = ""  # a label at which fills by DMA are in flight that bring nothing
         self.lost = 0  # registers (as bits) that short counts leave with values of no iteration
@@ -126,6 +127,8 @@ class Copies:
                 self._append(unit)
             if more:
                 self._advance(span)
+        if self.waiting is not None:
+            self.waiting()
         for sync in opening.settled:
             self._sync(sync)
         if not any(Sync("open") in copy for copy in copies):
