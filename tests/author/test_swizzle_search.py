@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead, LaneAcce
 from asmgen.author.tiles.tiles import TileError
 from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import transposed, with_dtype
-from asmgen.isa.placement import Placement, Swizzle, subtiled
+from asmgen.isa.placement import Pads, Placement, Swizzle, subtiled
 from tests.tile_harness import TileRun, rounded
 
 SMALL, LARGE = mfma("f32_16x16x32_bf16", "gfx950"), mfma("f32_32x32x16_bf16", "gfx950")
@@ -63,6 +63,7 @@ TILES: dict[str, tuple[int, int, tuple[Access, ...]]] = {
     "its keys": (1024, 32, (FragmentRead(SMALL.b, write=True), FragmentRead(SMALL.b), TransposedRead(SMALL.b))),
     "its keys, wide": (256, 128, (FragmentRead(SMALL.b), TransposedRead(SMALL.b))),
     "its dS": (256, 16, (FragmentRead(NARROW.T, write=True), TransposedRead(SMALL.a))),
+    "read by 16 and by 32 rows": (32, 48, (FragmentRead(SMALL.a), FragmentRead(LARGE.a))),
     "rows of no power of two": (48, 96, (FragmentRead(SMALL.a), TransposedRead(SMALL.b))),
     "three times 64 columns": (64, 192, (FragmentRead(SMALL.a), TransposedRead(LARGE.a)))}
 
@@ -84,6 +85,13 @@ def test_queries_lie_as_in_hipkittens() -> None:
     dense = subtiled(4, 8, 16, 2, 4)  # 2 x 4 elements of two bytes, side by side first
     assert [dense(row=row, column=column)["offset"] for row, column in ((0, 1), (1, 0), (0, 4), (1, 5), (2, 0), (3, 7))] == \
         [2, 8, 16, 26, 32, 62]
+
+
+def test_pads_and_xor_stand_together() -> None:
+    rows, columns, serves = TILES["read by 16 and by 32 rows"]
+    placement = choose("gfx950", "both", rows, columns, 16, serves)
+    assert placement.swizzle != Swizzle() and placement.pads != Pads()
+    assert extra_cycles(replace(placement, swizzle=Swizzle()), rows, columns, serves) > 0
 
 
 @pytest.mark.parametrize("serves", [
