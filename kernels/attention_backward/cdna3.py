@@ -127,7 +127,7 @@ def cdna3(k: ag.TileBuilder) -> None:
                     with adds:
                         ag.store_tile(k, head.dq.step(t), sums.dQ.rows, columns=k.wave, add=True)
 
-        k.pipeline(step, head.steps, ag.Modulo())
+        k.pipeline(step, head.steps, ag.Modulo(beside=__file__))
 
     each_head(k, at, run, seen, S)
     k.registers.release("V", "K", "ring", "deep_ring", "S", "dP", "P", "begins", "q_buffer", "do_buffer", "statistics_buffer",

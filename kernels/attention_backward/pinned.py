@@ -131,7 +131,7 @@ def pinned(k: ag.TileBuilder) -> None:
                     with adds:
                         ag.store_tile(k, head.dq.step(t), dQ.rows, columns=k.wave, add=True)
 
-        k.pipeline(step, head.steps, ag.Modulo())
+        k.pipeline(step, head.steps, ag.Modulo(beside=__file__))
 
     each_head(k, at, run, seen, S)
     k.registers.release("V", "ring", "S", "dP", "P", "q_buffer", "do_buffer", "statistics_buffer",
