@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import BLOCKS, row_bytes
+from asmgen.kernels.quantize.formats import BLOCKS, WHOLE, row_bytes
 from asmgen.kernels.quantize.shuffledrows import ShuffledRows
 from asmgen.kernels.rows.blockscales import BLOCK, BlockScales
 from asmgen.kernels.rows.eightbits import MODE, keep_below_largest
@@ -12,8 +12,6 @@ from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk
 from asmgen.kernels.rows.waitfilling import fill_waits
 from asmgen.kernels.rows.weights import Weights, weigh
 
-_WHOLE = 6
-"""Bits of elements whose conversion takes the 32 of a block from one lane."""
 _KEEPS_SUBNORMALS = 3
 """Of float32: a share of a tiny magnitude is a number, not 0."""
 
@@ -24,7 +22,7 @@ def by_blocks(k: ag.TileBuilder) -> None:
     p, to, source = k.p, BLOCKS[k.p.to], str(k.parameters["from"])
     shape = shape_of(k.variant, p.columns)
     shuffled = p.order == "shuffled"
-    run = BLOCK if ag.element_bits(to) == _WHOLE or shuffled or 2 * p.columns > BLOCK * ag.LANES else PER_LANE
+    run = BLOCK if ag.element_bits(to) == WHOLE or shuffled or 2 * p.columns > BLOCK * ag.LANES else PER_LANE
     wide = -(-p.columns // (run * shape.lanes)) * run * ag.LANES
     lanes = k.lanes(source, run, ag.LANES)
 

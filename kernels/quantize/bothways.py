@@ -1,8 +1,8 @@
 """Quantisation along rows and along columns in one launch: d and scale of x, d_t and scale_t of its transpose.
 
 A workgroup goes down a strip of columns, a band of 32 rows, or of 128 that share scales of columns, at a time. A lane first has blocks of
-32 columns of a row; then, with the band in L2, it has two neighbouring columns of 32 rows. Lanes beyond the columns name offsets that no
-descriptor shows.
+32 columns of a row, or its part of blocks that four lanes share; then, with the band in L2, it has two neighbouring columns of 32 rows.
+Lanes beyond the columns name offsets that no descriptor shows.
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ class _Sides:
         self.scale_size = 1 if is_blocks(k.parameters) else _F32 if self.strip.parts > 1 else 0
         self.eight = None if is_blocks(k.parameters) else EightBits(k, self.strip, self.lanes, self.part)
 
-    def tiles(self, name: str, count: int) -> Tiles:
-        """So many blocks of a lane: as they are, quantised, and their scales, of MX types."""
-        k, wide = self.k, count * BLOCK * ag.LANES
-        held: ag.Tile = k.tile(name, 1, wide, self.lanes)
-        made: ag.Tile = k.tile(f"{name}_made", 1, wide, ag.with_dtype(self.lanes, self.to))
+    def tiles(self, name: str, count: int, sharing: int = 1) -> Tiles:
+        """So many blocks of a lane, or of as many as share them: as they are, quantised, and their scales, of MX types."""
+        k, run = self.k, BLOCK // sharing
+        wide, lanes = count * run * ag.LANES, self.lanes if sharing == 1 else k.lanes(self.source, run, ag.LANES)
+        held: ag.Tile = k.tile(name, 1, wide, lanes)
+        made: ag.Tile = k.tile(f"{name}_made", 1, wide, ag.with_dtype(lanes, self.to))
         if self.eight is not None:
             return held, made, None
         scales: ag.Tile = k.tile(f"{name}_scales", 1, wide // BLOCK, ag.exponent_fragment(held.fragment))
@@ -144,7 +145,7 @@ class _Along:
     def __init__(self, sides: _Sides) -> None:
         k, strip = sides.k, sides.strip
         self.k, self.sides = k, sides
-        self.tiles = sides.tiles("ALONG", strip.fragments)
+        self.tiles = sides.tiles("ALONG", strip.fragments, strip.sharing)
         named = ("d", "scale") if sides.scale_size else ("d",)
         self.descriptors = {name: k.registers.sgprs(4, f"{name}_band", align=4, note="descriptor") for name in named}
         for name, descriptor in self.descriptors.items():
@@ -154,12 +155,12 @@ class _Along:
         self.row = k.registers.vgprs(1, "row_of_lane", note="of its first block, in the band")
         self.from_x, self.to_d = (k.registers.vgprs(strip.fragments, f"{name}_at") for name in ("x", "d"))
         self.to_scale = k.registers.vgprs(strip.fragments, "scale_at") if sides.scale_size else None
-        per_wave = ag.LANES // strip.blocks
         with k.scratch("block") as block, k.scratch("row") as row, k.scratch("first", file="s") as first:
-            k.s_mul_i32(first, k.wave.register, per_wave)
-            k.v_lshrrev_b32(self.row, strip.blocks.bit_length() - 1, k.lane)
-            k.v_add_u32(self.row, first, self.row)
-            k.v_and_b32(block, strip.blocks - 1, k.lane)
+            k.s_mul_i32(first, k.wave.register, ag.LANES // strip.sharing)
+            k.v_lshrrev_b32(block, strip.sharing.bit_length() - 1, k.lane)
+            k.v_add_u32(block, first, block)
+            k.v_lshrrev_b32(self.row, strip.blocks.bit_length() - 1, block)
+            k.v_and_b32(block, strip.blocks - 1, block)
             k.s_lshr_b32(first, sides.column, BLOCK.bit_length() - 1)
             k.v_add_u32(block, first, block)
             for number in range(strip.fragments):
@@ -170,6 +171,10 @@ class _Along:
                     with k.scratch("inside") as inside:
                         k.v_mul_u32_u24(inside, each, block)
                         k.v_add_u32(out[number], inside, out[number])
+                        if strip.sharing > 1:
+                            k.v_and_b32(inside, strip.sharing - 1, k.lane)
+                            k.v_mul_u32_u24(inside, each // strip.sharing, inside)
+                            k.v_add_u32(out[number], inside, out[number])
                     sides.where(out[number], "gt", block, k.p.columns // BLOCK)
                 if self.to_scale is not None:
                     self._scale_byte(self.to_scale[number], row, block)
@@ -188,6 +193,10 @@ class _Along:
                 sides.where(out, "eq", piece, 0)
         elif not sides.shuffled:
             k.v_add_u32(out, block, out)
+        if sides.strip.sharing > 1:  # the first of the lanes that share a block
+            with k.scratch("piece") as piece:
+                k.v_and_b32(piece, sides.strip.sharing - 1, k.lane)
+                sides.where(out, "eq", piece, 0)
         sides.where(out, "gt", block, k.p.columns // BLOCK if sides.eight is not None else least_scales(k.p.columns, k.p.layout))
 
     def load(self) -> None:

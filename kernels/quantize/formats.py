@@ -9,6 +9,8 @@ BYTES = {"fp8": "fp8", "bf8": "bf8", "int8": "i8"}
 """Types with float32 scales, by the name that tiles have for them."""
 BLOCKS = {"mxfp4": "fp4", "mxfp6": "fp6", "mxbf6": "bf6", "mxfp8": "fp8", "mxbf8": "bf8"}
 """Types of MX blocks."""
+WHOLE = 6
+"""Bits of elements whose conversion takes the 32 of a block from one lane."""
 GROUP = 128
 """Columns that share a float32 scale."""
 TILE_ROWS = 16

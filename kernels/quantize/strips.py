@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import GROUP, group_of
+from asmgen.kernels.quantize.formats import BLOCKS, GROUP, WHOLE, group_of, is_blocks
 from asmgen.kernels.rows.blockscales import BLOCK, PAD
+from asmgen.kernels.rows.rowshape import PER_LANE
 
 IN_WAVE = 128
 """Columns of a wave, two for each lane."""
@@ -14,11 +15,13 @@ IN_WAVE = 128
 
 @dataclass(frozen=True)
 class Strip:
-    """What a workgroup of so many waves has of x at once: a band of so many `parts` of 32 rows, each part in waves of its own."""
+    """What a workgroup of so many waves has of x at once: a band of so many `parts` of 32 rows, each part in waves of its own. So many
+    `sharing` lanes have a block of a row together."""
 
     waves: int
     columns: int
     parts: int = 1
+    sharing: int = 1
 
     @property
     def wide(self) -> int:
@@ -42,8 +45,8 @@ class Strip:
 
     @property
     def fragments(self) -> int:
-        """Blocks of rows that a lane has of a band."""
-        return self.band * self.blocks // (self.waves * ag.LANES)
+        """Blocks of rows that a lane has, or shares, of a band."""
+        return self.band * self.blocks * self.sharing // (self.waves * ag.LANES)
 
     @property
     def rows_between(self) -> int:
@@ -53,7 +56,13 @@ class Strip:
 
 def strip_of(variant: ag.Variant, p: ag.Values) -> Strip:
     """The strips of a build."""
-    return Strip(variant.wave_count, p["columns"], parts_of_band(p))
+    return Strip(variant.wave_count, p["columns"], parts_of_band(p), sharing_of(p))
+
+
+def sharing_of(p: ag.Values) -> int:
+    """Lanes that share a block of a row: those whose 8 neighbours it has, so that lanes side by side access bytes side by side. One lane
+    has the block where its conversion takes all of it, and where no scale belongs to it."""
+    return BLOCK // PER_LANE if is_blocks(p) and ag.element_bits(BLOCKS[p["to"]]) != WHOLE else 1
 
 
 def parts_of_band(p: ag.Values) -> int:
