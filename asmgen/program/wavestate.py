@@ -99,6 +99,10 @@ class State:
         """EXEC [waves, lanes], None where not known."""
         return _apart(self.pair(EXEC_BIT))
 
+    def lanes(self, operand: Operand) -> Value | None:
+        """A lane mask [waves, lanes], None where not known."""
+        return _apart(self.words(operand))
+
     @property
     def m0(self) -> Value | None:
         """M0 [waves], None where not known."""

@@ -132,6 +132,9 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
         base, lane = state.vector(sources[1]), np.arange(LANES)
         below = np.minimum(lane, 32) if name == "v_mbcnt_lo_u32_b32" else np.maximum(lane - 32, 0)
         return {} if base is None else _merged(state, bit, base + below)
+    if name == "v_cndmask_b32":
+        lanes, (no, yes) = state.lanes(sources[2]), (state.vector(source) for source in sources[:2])
+        return {} if lanes is None or no is None or yes is None else _merged(state, bit, np.where(lanes != 0, yes, no) & WORD)
     if name in _VECTOR:
         if name == "v_add_co_u32":
             sources = sources[1:]

@@ -48,6 +48,7 @@ def random_code(k: Builder, seed: int) -> None:
             k.emit(name, vector[0], *((vcc,) if name == "v_add_co_u32" else ()), *sources)
         elif kind == 6:
             k.emit(f"v_cmp_{chance.choice(('eq', 'gt', 'le', 'ne'))}_{chance.choice(('u32', 'i32'))}", vcc, small, vector[0])
+            k.v_cndmask_b32(vector[2], vector[1], vector[3], vcc)
             k.emit(chance.choice(("s_and_saveexec_b64", "s_or_saveexec_b64")), s[10:11], vcc)
             k.v_mov_b32(vector[1], scalar[0])
             k.emit(chance.choice(("s_or_b64", "s_xor_b64")), exec_, exec_, s[10:11])
