@@ -24,6 +24,7 @@ class Guards:
         self._position = {id(instruction): number for number, instruction in enumerate(report.program.instructions)}
         self._once: dict[int, list[Decision]] = {}
         self._reached: dict[int, frozenset[int]] = {}
+        self._leading: dict[tuple[int, int], tuple[Decision, ...]] = {}
 
     def of(self, instruction: Instruction, wave: int) -> tuple[Decision, ...]:
         """The decisions without which a wave would not have come there. A branch that it met more than once is none: a loop's trips differ
@@ -32,7 +33,9 @@ class Guards:
         if wave not in self._once:
             met = Counter(id(branch) for branch, _, _ in self._report.decisions.by_wave.get(wave, []))
             self._once[wave] = [one for one in self._report.decisions.of(wave) if met[id(one.branch)] == 1]
-        return tuple(one for one in self._once[wave] if here not in self._from(one, False))
+        if (here, wave) not in self._leading:
+            self._leading[here, wave] = tuple(one for one in self._once[wave] if here not in self._from(one, False))
+        return self._leading[here, wave]
 
     def before(self, instruction: Instruction, wave: int) -> tuple[Decision, ...]:
         """All decisions that it met once, and from which code goes on to the instruction."""

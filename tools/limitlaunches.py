@@ -19,6 +19,7 @@ from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.emulator.terms.accesses import AddressSequence
+from asmgen.emulator.terms.decisions import Decision
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.emulator.terms.termwords import FUNCTIONS
 from asmgen.isa.arch import LANES
@@ -142,27 +143,36 @@ def _resolved(contract: KernelContract, build: Values, values: Values) -> dict[s
 
 
 class LimitCheck:
-    """Of the sequences of one launch, at the limits of the contract."""
+    """Of the sequences of one launch, at the limits of the contract. `checked` are formulas, with the decisions that lead to them, of
+    launches before, which are not checked again."""
 
-    def __init__(self, report: AddressReport, contract: KernelContract, build: Values) -> None:
+    def __init__(self, report: AddressReport, contract: KernelContract, build: Values, checked: set[tuple[str, ...]] | None = None) -> None:
+        self._checked = set[tuple[str, ...]]() if checked is None else checked
         self._report, self._contract, self._build = report, contract, build
         self._number = {variable.name: number for number, variable in enumerate(report.algebra.variables) if variable.given}
         self._functions = TermFunctions()
         self._guards = Guards(report)
+        self._asked: dict[tuple[int, int, frozenset[str]], tuple[Decision, ...]] = {}
+        self._names: dict[Term, frozenset[str]] = {}
         self.launches = 0
 
     def wrap(self) -> Wrap | str | None:
         """The first wrap, in the order of limits; why it cannot be told; or None. Offsets of buffers wrap where they then lie in range."""
         parts: dict[tuple[Term, Any], AddressSequence] = {}
+        algebra = self._report.algebra
         for sequence in self._report.sequences:
             for term in sequence.terms if sequence.what in ("address", "offset") else ():
                 part = wrapped_part(self._report, term) if term is not None else ()
                 if part:
                     guards = self._guards.of(sequence.instruction, sequence.waves[0])
-                    parts.setdefault((part, tuple((id(one.branch), one.parts, one.held) for one in guards)), sequence)
+                    parts.setdefault((part, tuple((id(one.branch), one.name, one.parts, one.held) for one in guards)), sequence)
+        keys = {key: (algebra.text(key[0]), *sorted(f"{held} {name} {algebra.text(first)} {algebra.text(second)}"
+                                                    for _, name, (first, second), held in key[1])) for key in parts}
+        parts = {key: sequence for key, sequence in parts.items() if keys[key] not in self._checked}
+        self._checked.update(keys.values())
         if not parts:
             return None
-        involved = set().union(*(self._given(part) for part, _ in parts))
+        involved = frozenset[str]().union(*(self._given(part) for part, _ in parts))
         sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
                  and (parameter.name in involved or not parameter.default_from)]
         for launch in limit_launches(self._contract, self._build, sizes):
@@ -176,15 +186,24 @@ class LimitCheck:
                     return found
         return None if self.launches else "no launch at the contract's limits was found"
 
-    def _given(self, term: Term) -> set[str]:
-        names, waiting = set(), [number for monomial, _ in term for number in monomial]
+    def _given(self, term: Term) -> frozenset[str]:
+        if term not in self._names:
+            self._names[term] = self._found(term)
+        return self._names[term]
+
+    def _found(self, term: Term) -> frozenset[str]:
+        names, waiting, seen = set[str](), [number for monomial, _ in term for number in monomial], set[int]()
         while waiting:
-            variable = self._report.algebra.variables[waiting.pop()]
+            number = waiting.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            variable = self._report.algebra.variables[number]
             if variable.given:
                 names.add(variable.name)
             for inner in variable.made_of:
                 waiting += [number for monomial, _ in inner for number in monomial] if isinstance(inner, tuple) else []
-        return names
+        return frozenset(names)
 
     def _at(self, launch: dict[str, Any], part: Term, sequence: AddressSequence) -> Wrap | None:
         """A wrap of the sequence in a launch."""
@@ -223,13 +242,16 @@ class LimitCheck:
                 return Wrap(sequence, launch, (ids[0], ids[1], ids[2]), item, off)
         return None
 
-    def _goes(self, sequence: AddressSequence, wave: int, given: dict[int, int], names: set[str]) -> bool:
+    def _goes(self, sequence: AddressSequence, wave: int, given: dict[int, int], names: frozenset[str]) -> bool:
         """Whether a wave that decides by the formulas of another one comes to the instruction; where that is not known, it does. `names` is
         what may wrap there."""
         algebra, values = self._report.algebra, dict(given)
-        asked = [one for one in self._guards.before(sequence.instruction, wave)
-                 if any(name in names and not name.startswith(_IDS) for part in one.parts for name in self._given(part))]
-        for decision in (*self._guards.of(sequence.instruction, wave), *asked):
+        key = id(sequence.instruction), wave, names
+        if key not in self._asked:
+            asked = [one for one in self._guards.before(sequence.instruction, wave)
+                     if any(name in names and not name.startswith(_IDS) for part in one.parts for name in self._given(part))]
+            self._asked[key] = *self._guards.of(sequence.instruction, wave), *asked
+        for decision in self._asked[key]:
             try:
                 first, second = (algebra.value(part, values, self._functions) for part in decision.parts)
             except (KeyError, TypeError, ValueError):

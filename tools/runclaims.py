@@ -166,18 +166,20 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     if len(built.kernel.launches) > 1:
         assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
     claim = Claim(INDEX, PROVEN, scope, assumed)
+    checked = set[tuple[str, ...]]()
     for values in covering(ran.launched, ran.counts):
-        claim = _with_addresses(claim, family, built, values, program) if claim.status == PROVEN else claim
+        claim = _with_addresses(claim, family, built, values, program, checked) if claim.status == PROVEN else claim
     return claim
 
 
-def _with_addresses(claim: Claim, family: Family, built: Built, values: Mapping[str, Any], program: Program | None) -> Claim:
+def _with_addresses(claim: Claim, family: Family, built: Built, values: Mapping[str, Any], program: Program | None,
+                    checked: set[tuple[str, ...]]) -> Claim:
     """A claim that is proven but for what addresses are for all sizes."""
     report = run_addresses(family, built, values, program=program)
     for sequence in report.sequences:
         if not sequence.known:
             return replace(claim, status=UNKNOWN, reason=f"the {sequence.what} is not known as a formula", at=sequence.instruction.text)
-    check = LimitCheck(report, built.kernel.contract, built.kernel.parameters)
+    check = LimitCheck(report, built.kernel.contract, built.kernel.parameters, checked)
     wrap = check.wrap()
     if isinstance(wrap, str):
         return replace(claim, status=UNKNOWN, reason=wrap)
