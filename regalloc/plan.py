@@ -274,6 +274,10 @@ class RegisterPlan:
         """Registers of the unified file that the plan may use."""
         return self._pool.limit
 
+    def left(self, file: str) -> int:
+        """Registers of a file that may be taken now."""
+        return self._pool.free_bits(file).bit_count()
+
     @property
     def ranges(self) -> tuple[Range, ...]:
         """Every range there ever was, in the order of their taking."""

@@ -56,6 +56,15 @@ def test_default_alignment_by_file_and_size() -> None:
     assert plan.vgprs(4, "own size", align=16) == v[16:19]
 
 
+def test_what_is_left_of_a_file() -> None:
+    plan = RegisterPlan("gfx950", 1)
+    before = plan.left("a"), plan.left("v")
+    plan.agprs(12, "held")
+    assert (plan.left("a"), plan.left("v")) == (before[0] - 12, before[1])
+    plan.release("held")
+    assert (plan.left("a"), plan.left("v")) == before == (256, 256)
+
+
 def test_pool_avoids_pins_and_reuses_the_lowest_hole() -> None:
     plan = RegisterPlan("gfx950")
     plan.pin("low", v[4:7])
