@@ -56,7 +56,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     begins = k.tile("begins", 2 * queries, edge, M.d, stages=early - 1, note="-LSE / softmax_scale, then -delta")
     c = key_factors(k, at, S)
     seen = seen_by(k, S)
-    dropout = dropping(k, at, S, low=False)
+    dropout = dropping(k, at, S)
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
 

@@ -19,14 +19,13 @@ from asmgen.kernels.sequences.halftiles import HalfTiles, half_tiles
 
 @dataclass(frozen=True)
 class Dropping:
-    """A wave's masks, and `low`: a column of queries with what their dP begin at, where the step has none."""
+    """A wave's masks."""
 
     masks: QueriesByKeys | HalfTiles
-    low: ag.Tile | None
 
 
-def dropping(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile, low: bool = True) -> Dropping | None:
-    """Dropout of a wave with such scores, with or without a column `low`; None in a build without. Changes SCC and VCC."""
+def dropping(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> Dropping | None:
+    """Dropout of a wave with such scores; None in a build without. Changes SCC and VCC."""
     if not k.p.dropout:
         return None
     with k.scratch("key0", file="s") as key0:
@@ -35,8 +34,7 @@ def dropping(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile, low: bool = True) 
         done = (k.argument(f"{tensor}_stride_{name}") for tensor in "kv" for name in "sh")
         make = queries_by_keys if scores.rows == masking.BLOCK else half_tiles
         masks = make(k, key0, scores.columns, lambda name: k.registers.share(name, next(done)))
-    f = scores.fragment
-    return Dropping(masks, k.tile("low", scores.rows, f.columns, f, note="what dP begins at") if low else None)
+    return Dropping(masks)
 
 
 def begin(k: ag.TileBuilder, dropout: Dropping | None, at: KeyPart, head: QueryHead) -> None:
@@ -45,11 +43,6 @@ def begin(k: ag.TileBuilder, dropout: Dropping | None, at: KeyPart, head: QueryH
         with k.scratch("number", file="s") as number:
             head_number(k, number, at.batch, at.head)
             dropout.masks.begin(k, number, head.row0)
-
-
-def starts(dropout: Dropping | None, slopes: ag.Tile) -> tuple[ag.Tile, ...]:
-    """What begins at -delta in each step."""
-    return (slopes,) if dropout is None or dropout.low is None else (slopes, dropout.low)
 
 
 def draw(k: ag.TileBuilder, dropout: Dropping | None, at: ag.StepIndex) -> None:
@@ -64,11 +57,10 @@ def drop(k: ag.TileBuilder, dropout: Dropping | None, weights: ag.Tile, at: ag.S
         masking.drop(k, dropout.masks.kept, weights, at)
 
 
-def choose(k: ag.TileBuilder, dropout: Dropping | None, slopes: ag.Tile, at: ag.StepIndex, low: ag.Tile | None = None) -> None:
-    """Elements of dP become what they began at, a column `low` or that of `dropout`, where P has been dropped."""
-    start = low if dropout is None or dropout.low is None else dropout.low
-    if dropout is not None and start is not None:
-        masking.choose(k, dropout.masks.kept, slopes, start, at)
+def choose(k: ag.TileBuilder, dropout: Dropping | None, slopes: ag.Tile, at: ag.StepIndex, low: ag.Tile | None) -> None:
+    """Elements of dP become what they began at, a column `low`, where P has been dropped."""
+    if dropout is not None and low is not None:
+        masking.choose(k, dropout.masks.kept, slopes, low, at)
 
 
 @dataclass(frozen=True)

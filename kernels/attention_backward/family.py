@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.tensors import MAIN, OF_KEYS, QUERIES, TENSORS, WRITTEN
+from asmgen.kernels.attention_backward.tensors import BLOCK, MAIN, OF_KEYS, QUERIES, TENSORS, WRITTEN
 from asmgen.kernels.sequences import contract as sequences
 
 _MOST_ROWS = sequences.MOST_ROWS
@@ -16,8 +16,13 @@ _BITS = 16  # of an element of the tensors
 _LINE = 8  # rows begin at multiples of so many elements
 _F32 = 4  # bytes
 ROWS_AHEAD = 128
-"""Rows by which the scalar offset of a head's queries may exceed the last row."""
+"""Rows by which the scalar offset of a head's keys may exceed the last row, and that of queries where d is 128."""
 _MOST_WORKGROUPS = 1 << 22
+
+
+def rows_ahead(d: int) -> int:
+    """The same of queries for any d: where rows are short, a step takes less time than a fetch, which is a step earlier."""
+    return ROWS_AHEAD + (BLOCK if d < 128 else 0)
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
@@ -54,7 +59,7 @@ def _size(name: str, doc: str, most: int = _MOST_ROWS, default: int | None = Non
 
 def _strides(tensor: str, variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     """The strides of a tensor with dimensions (b, s, h, d); rows begin at multiples of 16 bytes."""
-    heads, rows, shown = ("hkv", "sk", variant.tile[1]) if tensor in OF_KEYS else ("hq", "sq", ROWS_AHEAD)
+    heads, rows, shown = ("hkv", "sk", variant.tile[1]) if tensor in OF_KEYS else ("hq", "sq", rows_ahead(variant.d))
     d, most = variant.d, ag.most_stride(shown, _BITS) // _LINE * _LINE
 
     def stride(name: str, what: str, text: str, default: ag.Formula, minimum: int, maximum: int) -> ag.Parameter:
@@ -86,13 +91,17 @@ def _rows_are_apart(tensor: str) -> ag.Rule:
     return ag.Rule(f"rows of {tensor} must not overlap", ("b", heads, rows, *(f"{tensor}_stride_{name}" for name in "bsh")), apart)
 
 
+_AHEAD_TEXT = f"{rows_ahead(128)}, with d 64 {rows_ahead(64)}"
+
+
 def _head_fits(tensor: str) -> ag.Rule:
     """Whether loops reach all rows of a head; only that of the kernel of dQ goes over keys."""
-    stride, rows = f"{tensor}_stride_s", "sk" if tensor in OF_KEYS else "sq"
-    most = (ag.MOST_RECORDS + 1) * 8 // _BITS
-    where, names = (" where dq is ordered", ("dq", rows, stride)) if tensor in OF_KEYS else ("", (rows, stride))
-    return ag.Rule(f"({rows} + {ROWS_AHEAD}) * {stride} must be at most {most}{where}, as offsets inside of one head "
-                   "are 32 bits", names, lambda p: tensor in OF_KEYS and not is_ordered(p) or (p[rows] + ROWS_AHEAD) * p[stride] <= most)
+    stride, most = f"{tensor}_stride_s", (ag.MOST_RECORDS + 1) * 8 // _BITS
+    if tensor in OF_KEYS:
+        return ag.Rule(f"(sk + {ROWS_AHEAD}) * {stride} must be at most {most} where dq is ordered, as offsets inside of one head are 32 "
+                       "bits", ("dq", "sk", stride), lambda p: not is_ordered(p) or (p["sk"] + ROWS_AHEAD) * p[stride] <= most)
+    return ag.Rule(f"(sq + {_AHEAD_TEXT}) * {stride} must be at most {most}, as offsets inside of one head are 32 bits",
+                   ("d", "sq", stride), lambda p: (p["sq"] + rows_ahead(p["d"])) * p[stride] <= most)
 
 
 def blocks(p: ag.Values, variant: ag.Variant) -> int:
@@ -250,8 +259,8 @@ BACKWARD = ag.Family(
         ag.Rule(f"b * hq * max_sq / {QUERIES} must be at most {_MOST_WORKGROUPS} where dq is ordered, the workgroups of a grid",
                 ("dq", "b", "hq", "max_sq"), lambda p: not is_ordered(p) or _query_workgroups(p) <= _MOST_WORKGROUPS),
         *(_head_fits(tensor) for tensor in ("q", "k", "v", "do")),
-        ag.Rule(f"(sq + {ROWS_AHEAD}) * d must be at most {(ag.MOST_RECORDS + 1) // _F32}, as offsets inside of one head are 32 bits",
-                ("sq", "d"), lambda p: (p["sq"] + ROWS_AHEAD) * p["d"] * _F32 <= ag.MOST_RECORDS + 1),
+        ag.Rule(f"(sq + {_AHEAD_TEXT}) * d must be at most {(ag.MOST_RECORDS + 1) // _F32}, as offsets inside of one head are 32 bits",
+                ("sq", "d"), lambda p: (p["sq"] + rows_ahead(p["d"])) * p["d"] * _F32 <= ag.MOST_RECORDS + 1),
         *(_rows_are_apart(tensor) for tensor in WRITTEN),
         *sequences.rules(),
     ),

@@ -1,20 +1,22 @@
 """attention-backward for gfx950: 4 waves, one on each SIMD, with 64 keys each; a step takes 32 queries.
 
-A wave keeps dK^T and dV^T of its keys, and V. S and dP stand with queries in registers and keys in lanes, so P and dS are operands of
-dV^T += dO^T P and dK^T += Q^T dS as they are, where dO^T and Q^T are read in their order. dS crosses waves through LDS; of dQ = dS K a wave
-makes 32 columns. S begins at -LSE / softmax_scale and dP at -delta. The products of step t + 1 stand beside dQ of step t.
+A wave keeps dK^T and dV^T of its keys, and V; `operands` says where it has K. S and dP stand with queries in registers and keys in lanes,
+so P and dS are operands of dV^T += dO^T P and dK^T += Q^T dS as they are, where dO^T and Q^T are read in their order. dS crosses waves
+through LDS; of dQ = dS K a wave makes 32 columns. S begins at -LSE / softmax_scale and dP at -delta. Half of dQ of step t
+stands between S and dP of step t + 1, beside the exponentials of S, and half after dP.
 """
 
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.dropping import begin, choose, draw, drop, dropping, starts
+from asmgen.kernels.attention_backward.dropping import begin, choose, draw, drop, dropping
 from asmgen.kernels.attention_backward.family import BACKWARD
 from asmgen.kernels.attention_backward.gradients import store_of_keys, sums_of_values
 from asmgen.kernels.attention_backward.masks import hide, seen_by
-from asmgen.kernels.attention_backward.sums import AddedSums, new_sums
+from asmgen.kernels.attention_backward.operands import add_columns, operands_of_keys, ring_of_rest
+from asmgen.kernels.attention_backward.sums import new_sums
 from asmgen.kernels.attention_backward.tensors import BLOCK
-from asmgen.kernels.attention_backward.work import QueryHead, Ring, begin_vector, columns, each_head, forget_loads, key_factors, place
+from asmgen.kernels.attention_backward.work import QueryHead, begin_vector, columns, each_head, key_factors, place
 
 
 @BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=4, schedule="interleave", occupancy=1, d=128, dropout=False)
@@ -26,33 +28,31 @@ def pinned(k: ag.TileBuilder) -> None:
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
     narrow = M if d == 128 else k.matrix_shape(f"f32_16x16x32_{k.p.dtype}")  # of dQ, of whose columns a wave has a quarter
-    stages, ahead = (2, 2) if d == 128 else (4, 3)  # a step of short rows takes less time than a fill
+    stages, ahead = (2, 2) if d == 128 else (4, 4)  # a step of short rows takes less time than a fill
     own = keys // 4
     at = place(k)
 
     # register plan and LDS map: AGPRs hold what vector instructions do not touch; fragments of operands take turns
     dK = k.tile("dK", d, own, M.d, file="a", note="dK^T")
     V = k.tile("V", own, d, M.b, file="a")
-    ring = Ring(k, 12 if k.p.dq_type == "f32" else 8, M.a)
+    ag.load(k, V, at.rows(k, "v"), rows=k.wave)
+    K = operands_of_keys(k, at, M, narrow)
     P = k.tile("P", queries, own, ag.with_dtype(M.d, k.p.dtype))
     P_keys = ag.as_operand(ag.transposed(P), M, "b")
     by_rows = ag.in_order_of(M.a, P_keys.fragment)
-    Ks = k.shared("Ks", k.p.dtype, keys, d, serves=(ag.FragmentRead(M.b), ag.TransposedRead(narrow.b)))
     Qs, dOs = (k.shared(name, k.p.dtype, queries, d, stages=stages,
                         serves=(ag.FragmentRead(M.a), ag.TransposedRead(by_rows), ag.DmaFill())) for name in ("Qs", "dOs"))
     ordered = k.p.dq == "ordered"  # then dQ has a kernel of its own
     dSs = None if ordered else k.shared("dSs", k.p.dtype, keys, queries, stages=2,
                    serves=(ag.FragmentRead(ag.transposed(P).fragment, write=True), ag.TransposedRead(narrow.a)))
     Xs = k.shared("Xs", "f32", 4, 2 * queries, stages=stages)
-    ag.load(k, V, at.rows(k, "v"), rows=k.wave)
-    loaded = k.tile("loaded_K", own, d, M.b)
-    ag.load(k, loaded, at.rows(k, "k"), rows=k.wave)
-    ag.write(k, Ks[()].part(k.wave), loaded)  # others read it for dQ, after the loop's first barrier
-    forget_loads(k, "loaded_K")
     dV = sums_of_values(k, own, M)
     S, dP = (k.tile(name, queries, own, M.d) for name in ("S", "dP"))
     dS = ag.narrowed(dP, k.p.dtype)
+    begins = {tile.name: k.tile(f"{tile.name}_start", queries, M.d.columns, M.d) for tile in (S, dP)
+              if K.own is not None and (tile.across > 1 or k.p.dropout and tile is dP)}
     dQ = None if ordered else new_sums(k, queries, d // 4, narrow)
+    ring = ring_of_rest(k, M.a)
     c = key_factors(k, at, S)
     seen = seen_by(k, S)
     dropout = dropping(k, at, S)
@@ -60,14 +60,33 @@ def pinned(k: ag.TileBuilder) -> None:
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
 
-    def add_up(t: ag.StepIndex, dQ: AddedSums, dSs: ag.SharedTile) -> None:
+    def add_rows(out: ag.Tile, source: ag.SharedTile, n: ag.StepIndex, half: int) -> None:
+        start, operands = begins.get(out.name), []
+        with memory:
+            begin_vector(k, start or out, Xs[n], half)
+        for depth in range(d // 16):
+            with memory:
+                A = ring.take(source.name, M.a)
+                ag.read(k, A, source[n].part(None, ag.PartOf(d // 16, depth)))
+                B = K.rows(k, ring, own, depth, n) if out is S else V.part(0, 16 * depth, own, 16)
+            operands.append((A, B))
+            if start is None:
+                with matrix:
+                    ag.mma(k, out, A, B)
+        if start is not None:
+            with matrix:
+                add_columns(k, out, operands, start)
+
+    def add_up(t: ag.StepIndex, half: int) -> None:
+        if dQ is None or dSs is None:
+            return
         parts = keys // narrow.a.columns
-        for depth in range(parts):
+        for depth in range(half * parts // 2, (half + 1) * parts // 2):
             part = ag.PartOf(parts, depth)
             with memory:
-                A, B = ring.take("dS_all", narrow.a, queries // narrow.a.rows), ring.take("Kt", narrow.b)
+                A = ring.take("dS_all", narrow.a, queries // narrow.a.rows)
                 ag.read_transposed(k, A, dSs[t].part(part))
-                ag.read_transposed(k, B, Ks[()].part(part, k.wave), at=t)
+                B = K.columns(k, ring, part, t)
             with matrix:
                 dQ.add(k, A, B, first=not depth)
 
@@ -81,15 +100,8 @@ def pinned(k: ag.TileBuilder) -> None:
                 ag.fill(k, Qs[t + ahead], head.q.step(t + ahead))
                 ag.fill(k, dOs[t + ahead], head.do.step(t + ahead))
                 ag.fill(k, Xs[t + ahead], head.statistics.k(t + ahead))
-                begin_vector(k, S, Xs[n], 0)
-            for depth in range(d // 16):
-                part = ag.PartOf(d // 16, depth)
-                with memory:
-                    A, B = ring.take("Q", M.a), ring.take("K", M.b, own // 32)
-                    ag.read(k, A, Qs[n].part(None, part))
-                    ag.read(k, B, Ks[()].part(k.wave, part), at=n)
-                with matrix:
-                    ag.mma(k, S, A, B)
+            add_rows(S, Qs, n, 0)
+            add_up(t, 0)
             with vector:
                 for one, factor in zip(columns(S), c, strict=True):
                     ag.mul(k, one, one, factor, packed=False)
@@ -99,23 +111,14 @@ def pinned(k: ag.TileBuilder) -> None:
                     ag.convert(k, half, one, nan=False)
                 draw(k, dropout, n)
                 drop(k, dropout, P, n)
-            with memory:
-                for slopes in starts(dropout, dP):
-                    begin_vector(k, slopes, Xs[n], 1)
-            for depth in range(d // 16):
-                with memory:
-                    A = ring.take("dO", M.a)
-                    ag.read(k, A, dOs[n].part(None, ag.PartOf(d // 16, depth)))
-                with matrix:
-                    ag.mma(k, dP, A, V.part(0, 16 * depth, own, 16))
+            add_rows(dP, dOs, n, 1)
+            add_up(t, 1)
             with vector:
-                choose(k, dropout, dP, n)
+                choose(k, dropout, dP, n, begins.get(dP.name))
                 hide(k, dP, seen, n)
                 for one, other, half in zip(columns(dP), columns(S), columns(dS), strict=True):
                     ag.mul(k, one, one, other, packed=False)
                     ag.convert(k, half, one, nan=False)
-            if dQ is not None and dSs is not None:
-                add_up(t, dQ, dSs)
             for out, tile, operand, source in ((dV, "dOt", P_keys, dOs), (dK, "Qt", dS_keys, Qs)):
                 for depth in range(queries // 16):
                     for block in range(d // 32):
@@ -134,6 +137,6 @@ def pinned(k: ag.TileBuilder) -> None:
         k.pipeline(step, head.steps, ag.Modulo(beside=__file__))
 
     each_head(k, at, run, seen, S)
-    k.registers.release("V", "ring", "S", "dP", "P", "q_buffer", "do_buffer", "statistics_buffer",
-                        *(() if ordered else ("dQ", "dq_sums_buffer")))
+    k.registers.release("V", *K.names, "ring", "S", "dP", "P", *(tile.name for tile in begins.values()), "q_buffer", "do_buffer",
+                        "statistics_buffer", *(() if ordered else ("dQ", "dq_sums_buffer")))
     store_of_keys(k, at, dK, dV, M)

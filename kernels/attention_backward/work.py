@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.family import ROWS_AHEAD, sum_bytes
+from asmgen.kernels.attention_backward.family import rows_ahead, sum_bytes
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.masks import Seen, masked, visit
 from asmgen.kernels.sequences.contract import MOST_ROWS
@@ -106,6 +106,12 @@ class Ring:
         self._count = count
         self._taken = 0
 
+    @property
+    def fragment(self) -> ag.Fragment:
+        """What a place is made for."""
+        held: ag.Fragment = self._held.fragment
+        return held
+
     def begin(self) -> None:
         """A step begins: each has the same places."""
         self._taken = 0
@@ -146,7 +152,7 @@ class QueryHead:
 
 def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], seen: Seen | None, scores: ag.Tile) -> None:
     """`run` for each head of queries that reads the keys, in a loop. Changes SCC."""
-    block, d = k.variant.tile[0], k.variant.d
+    block, d, ahead = k.variant.tile[0], k.variant.d, rows_ahead(k.variant.d)
     names = ("row0", "steps", "blocks")
     row0, steps, columns = (k.registers.share(name, k.argument(done)[0:0]) for name, done in zip(names, _done(k), strict=False))
     again, none = k.fresh("head"), k.fresh("no_queries")
@@ -162,9 +168,9 @@ def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], 
     if k.p.dq != "ordered":
         base = flat_head(k, "dq_sums", None if k.p.varlen else at.batch, at.head, at.queries, d,
                          _done_pair(k, "cu_seqlens_q"), sum_bytes(k.parameters))
-        sums = ag.Matrix("dq_sums", k.p.dq_type, base, k.argument("sq"), d, d, argument="dq_sums").walk(row0, block, ROWS_AHEAD)
+        sums = ag.Matrix("dq_sums", k.p.dq_type, base, k.argument("sq"), d, d, argument="dq_sums").walk(row0, block, ahead)
     statistics = _statistics(k, at, row0, columns)
-    run(QueryHead(q.walk(row0, block, ROWS_AHEAD), do.walk(row0, block, ROWS_AHEAD), sums, statistics, row0, steps))
+    run(QueryHead(q.walk(row0, block, ahead), do.walk(row0, block, ahead), sums, statistics, row0, steps))
     k.barrier_between_rounds(again)
     k.s_add_u32(at.head, at.head, 1)
     k.s_sub_u32(at.heads, at.heads, 1)
