@@ -112,23 +112,12 @@ class RegisterPlan:
             raise PlanError(f"{name!r} asks for {count} registers of file {file!r} in runs of {granule}; files are v, a and s, and the "
                             "count is a multiple of the run", where)
         self._check_name(name, where)
-        runs = self._runs(count // granule, file, granule)
+        runs = self._pool.runs(count // granule, file, granule)
         while runs is None:
             if not self._end_spare(file, name, where):
                 raise out_of_registers(Request(name, file, granule, default_align(file, granule)), self._pool, self._holders(), where)
-            runs = self._runs(count // granule, file, granule)
+            runs = self._pool.runs(count // granule, file, granule)
         return self._hold_set(name, join(runs), "pool", note, where, lambda part: None)
-
-    def _runs(self, count: int, file: str, granule: int) -> list[Reg] | None:
-        """So many free runs, or None."""
-        pool, runs = self._pool, []
-        for _ in range(count):
-            index = pool.find(file, granule, default_align(file, granule))
-            if index is None:
-                return None
-            runs.append(Reg(file, index, granule))
-            pool = pool.take(runs[-1])
-        return runs
 
     def vgprs(self, count: int, name: str, align: int | None = None, note: str = "") -> OwnedReg:
         """The lowest `count` free VGPRs from a multiple of `align` on (default: 1 for one register, else 2).

@@ -97,6 +97,17 @@ class Pool:
         starts &= _multiples(align, FILE_SIZES[file])
         return (starts & -starts).bit_length() - 1 if starts else None
 
+    def runs(self, count: int, file: str, granule: int) -> list[Reg] | None:
+        """So many free runs, the lowest ones, or None."""
+        pool, found = self, []
+        for _ in range(count):
+            index = pool.find(file, granule, default_align(file, granule))
+            if index is None:
+                return None
+            found.append(Reg(file, index, granule))
+            pool = pool.take(found[-1])
+        return found
+
     def largest_hole(self, file: str, align: int) -> Reg | None:
         """The longest run of free registers that begins at a multiple of `align` (the lowest of equals), None where nothing is free."""
         low, high = 0, self.room(file)
