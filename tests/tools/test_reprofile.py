@@ -14,6 +14,7 @@ from asmgen.kernels.registry import family
 from asmgen.tools import reprofile
 
 
+@pytest.mark.slow
 def test_every_variant_has_a_row_for_each_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """Built from what the variant fixes and the problem asks."""
     asked: list[tuple[str, Any]] = []
@@ -39,6 +40,7 @@ def test_every_variant_has_a_row_for_each_problem(monkeypatch: pytest.MonkeyPatc
     assert {row.gpu for row in reprofile.rows(family("gemm-fp8"), "MI325X")} == {"MI325X"}
 
 
+@pytest.mark.slow
 @pytest.mark.needs_objdump
 def test_a_run_goes_on_where_its_file_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(reprofile, "PROBLEMS", {"rope": ({"b": 1, "s": 64, "h": 2},)})
