@@ -79,37 +79,49 @@ def persistent_options(p: ag.Values, variant: ag.Variant) -> list[dict[str, Any]
 
 @dataclass(frozen=True)
 class Tiles:
-    """The tiles of a workgroup. `row0` and `column0` are those of the tile whose A and B are loaded, `own_row0` and `own_column0` of the
-    one that is multiplied and stored; `matrix` and `own_matrix` are their places in a batch. All are SGPRs."""
+    """The tiles of a workgroup: the one that is multiplied and stored (`own`), the `following` one, and the one after that, of `row0` and
+    `column0`. Of each it has the first row and column and the matrix of a batch; `ended` says that there is none, `over` that none follows.
+    All are SGPRs."""
 
     k: ag.TileBuilder
     number: ag.Reg
     row0: ag.Reg
     column0: ag.Reg
     matrix: ag.Reg
-    own_row0: ag.Reg
-    own_column0: ag.Reg
-    own_matrix: ag.Reg
+    own: ag.Reg
+    following: ag.Reg
     total: ag.Reg
     ended: ag.Reg
+    over: ag.Reg
 
     @classmethod
     def of(cls, k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> Tiles:
         """Those of this workgroup, at its first tile, with the pointers to its matrices. Changes SCC."""
-        names = ("tile", "matrix", "own_row0", "own_column0", "own_matrix", "tiles", "ended")
-        number, *others = (k.registers.sgprs(1, name) for name in names)
-        tiles = cls(k, number, row0, column0, *others)
+        number, matrix, total, ended, over = (k.registers.sgprs(1, name) for name in ("tile", "matrix", "tiles", "ended", "over"))
+        own, following = (k.registers.sgprs(3, name, align=1) for name in ("own", "following"))
+        tiles = cls(k, number, row0, column0, matrix, own, following, total, ended, over)
         k.s_mov_b32(tiles.number, k.ids["x"])
         tiles._locate()
         to_matrices(k, tiles.matrix)
         to_matrix_of_c(k, tiles.matrix)
-        tiles._own()
+        k.s_mov_b32(ended, 0)
+        tiles._keep(own)
         return tiles
+
+    @property
+    def own_row0(self) -> ag.Reg:
+        """The first row of the tile that is multiplied and stored."""
+        return self.own[0]
+
+    @property
+    def own_column0(self) -> ag.Reg:
+        """Its first column."""
+        return self.own[1]
 
     def chain(self, corners: Sequence[ag.Corner], onward: str) -> ag.Chain:
         """The chain that takes one after another, with such accumulators."""
         sums = [register for corner in corners for register in corner.tile.registers]
-        return ag.Chain(self._advance, self._begin, self.ended, sums, onward)
+        return ag.Chain(self._advance, self._begin, self.ended, self.over, sums, onward)
 
     def _locate(self) -> None:
         """The place of tile `number`, one of `total`. Changes SCC."""
@@ -133,30 +145,32 @@ class Tiles:
         k.s_mul_i32(self.row0, self.row0, tm)
         k.s_mul_i32(self.column0, self.column0, tn)
 
-    def _own(self) -> None:
-        k = self.k
-        for own, other in ((self.own_row0, self.row0), (self.own_column0, self.column0), (self.own_matrix, self.matrix)):
-            k.s_mov_b32(own, other)
+    def _keep(self, kept: ag.Reg) -> None:
+        for number, one in enumerate((self.row0, self.column0, self.matrix)):
+            self.k.s_mov_b32(kept[number], one)
 
     def _advance(self) -> None:
-        """To the next tile: what is loaded is its."""
+        """To the tile after the following one: what is loaded next is its."""
         k = self.k
+        self._keep(self.following)
+        k.s_mov_b32(self.over, self.ended)
         k.s_add_u32(self.number, self.number, k.argument("workgroups"))
         self._locate()
         k.s_cmp_ge_u32(self.number, self.total)
         k.s_cselect_b32(self.ended, 1, 0)
         with k.scratch("further_matrices", file="s") as further:
-            k.s_sub_u32(further, self.matrix, self.own_matrix)
+            k.s_sub_u32(further, self.matrix, self.following[2])
             to_matrices(k, further, "ab")
 
     def _begin(self) -> None:
-        """The next tile becomes the one that is multiplied and stored."""
+        """The following tile becomes the one that is multiplied and stored."""
         k = self.k
         with k.scratch("further_matrices", file="s") as further:
-            k.s_sub_u32(further, self.matrix, self.own_matrix)
+            k.s_sub_u32(further, self.following[2], self.own[2])
             to_matrices(k, further, "d")
             to_matrix_of_c(k, further)
-        self._own()
+        for number in range(3):
+            k.s_mov_b32(self.own[number], self.following[number])
 
 
 def zero_sums(k: ag.TileBuilder, C: ag.TileGrid) -> None:

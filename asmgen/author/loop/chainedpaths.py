@@ -4,10 +4,10 @@ Let f be the steps by which the farthest sources are read ahead, and u the unrol
 
     prologue         of the first item, for phase 0; while its loads are in flight `advance` says what the next item is
     loop             u copies: n - f steps of the first item, n - f - 1 of others, left at copy q
-    last steps q     f of them for each phase q: the sources go over to the next item; the last step has the epilogue in it, for waves
-                     that an overlapped epilogue serves, and the next item's first step follows: its sums begin from 0, and in its gaps
-                     `advance` says what the item after it is
-    epilogue         for the other waves, and the way back to the next item's first step
+    last steps q     f of them for each phase q: the sources go over to the next item, and in the gaps of the first one `advance` says what
+                     the item after it is; the last one has the epilogue in it, for waves that an overlapped epilogue serves
+    first step       of the next item, whose sums begin from 0, with the rest of that epilogue
+    epilogue         for the other waves, and their way to a first step of their own
 
 So the last f steps of an item ask for the first f iterations of the next one, and its data arrives while the epilogue stores. A first
 step stands after the epilogue's stores as straight code: its waits count these, where those of the loop would wait for them to end. After
@@ -37,16 +37,17 @@ from asmgen.program.program import Instruction, Item
 class Chain:
     """What makes a pipeline begin again for a next item while the last one's steps still run.
 
-    `advance()` emits scalar code without labels, in an item's first step or before it: after it the registers of which the sources are
-    made (first rows, pointers) are those of the next item, and SGPR `ended` is not 0 if there is none. `begin()` emits scalar code where
-    the next item becomes the present one. `sums` are accumulators that begin from 0 in each item; before the pipeline they are 0.
-    `onward` is a label for epilogues, which
+    `advance()` emits scalar code without labels, at the begin and once an item, after its sources have gone over to the next one: after it
+    the registers of which the sources are made (first rows, pointers) are those of the item after that; SGPR `ended` is not 0 if there is
+    none, and `over` is what `ended` was. `begin()` emits scalar code where the next item becomes the present one. `sums` are accumulators
+    that begin from 0 in each item; before the pipeline they are 0. `onward` is a label for epilogues, which
     go there in place of the kernel's end.
     """
 
     advance: Callable[[], None]
     begin: Callable[[], None]
     ended: Reg
+    over: Reg
     sums: Sequence[Reg]
     onward: str
 
@@ -66,7 +67,7 @@ class ChainedPaths:
         self.opened: list[int] = []
         self.looped: list[int] = []
         self.closing: list[tuple[list[int], list[int]]] = []  # by phase: the last steps, and those that an overlapped epilogue serves
-        self.firsts: list[int] = []  # by phase: the next item's first step
+        self.firsts: dict[int, int] = {}  # by phase: the next item's first step
 
     @property
     def least(self) -> int:
@@ -106,8 +107,8 @@ class ChainedPaths:
         self.copies.shift(opening=False)
         k.s_endpgm()
 
-    def _first(self, phase: int) -> int:
-        """The first step of an item: its sums begin from 0."""
+    def _first(self, phase: int, after: Sequence[Unit] = ()) -> int:
+        """The first step of an item: its sums begin from 0. Between its products stands what is left of the epilogue of the item before."""
         begun: set[int] = set()
         sums = reduce(or_, (register.mask for register in self.chain.sums), 0)
 
@@ -115,7 +116,7 @@ class ChainedPaths:
             return _from_zero(unit, sums, begun) if is_matrix(unit) else unit
 
         (span,) = self.copies.span(0, 1, phase)
-        return self.copies.beside(span, self.chain.advance, change)
+        return self.copies.beginning(span, change, after)
 
     def _enter(self, phase: int) -> None:
         """On to copy `phase` of the loop for `rounds` steps, at least 1. A round that ends early, after copy q of the loop, finds q in its
@@ -150,8 +151,10 @@ class ChainedPaths:
             self._emit_next(phase)
 
     def _go_over_late(self) -> None:
-        """In the first of the last steps, after their own loads: the sources that are read an iteration later go over."""
+        """In the first of the last steps, after their own loads: the sources that are read an iteration later go over, and what the item
+        after the next one is, is found."""
         self.sources.go_over_late(self.k, self.copies.ahead, self.chain.ended)
+        self.chain.advance()
 
     def _serve(self, phase: int, span: CopySpan) -> list[int]:
         """The last step with the epilogue in it, and the next item's first step; none without an overlapped epilogue."""
@@ -160,15 +163,38 @@ class ChainedPaths:
             return []
         other = k.fresh("no_ending")
         epilogue.guard(other)
-        served = self.copies.mixed(epilogue, span)
+        crosses = epilogue.again is None and self.far > 1
+        served, rest = self.copies.mixed(epilogue, span, crosses)
         if self.far == 1:
             self._go_over_late()
         if epilogue.again is not None:
             k.s_cbranch_vccnz(epilogue.again)
         self._meet()
+        if crosses:
+            self._cross(phase, rest)
         self._emit_next(phase)
         k.label(other)
         return [served]
+
+    def _cross(self, phase: int, rest: Sequence[Unit]) -> None:
+        """The next item's first step with the rest of the epilogue. If there is no next one, it is a step of nothing: as straight code by
+        itself that rest would take as long on a cold instruction cache."""
+        with self.copies.held(rest):
+            self.chain.begin()
+        self._emit_first(phase, rest)
+
+    def _emit_first(self, phase: int, rest: Sequence[Unit] = ()) -> None:
+        """The next item's first step, and on to the loop."""
+        k, phase_after = self.k, (phase + self.far) % self.unroll
+        self.firsts.setdefault(phase, self._first(phase_after, rest))
+        if rest:
+            k.s_cmp_lg_u32(self.chain.over, 0)
+            k.s_cbranch_scc1(self.ended)
+        following = (phase_after + 1) % self.unroll
+        k.s_cmp_eq_u32(self.own.steady, 0)
+        k.s_cbranch_scc1(self.lasts[following])
+        k.s_mov_b32(self.own.rounds, self.own.steady)
+        self._enter(following)
 
     def _meet(self) -> None:
         """The barriers that each wave passes between items, whether the epilogue that overlaps serves it or not: after the other one all
@@ -178,17 +204,12 @@ class ChainedPaths:
 
     def _emit_next(self, phase: int) -> None:
         """The next item's first step, after the last steps from that phase on; or the end."""
-        k, phase_after = self.k, (phase + self.far) % self.unroll
+        k = self.k
         k.label(self.nexts[phase])
-        k.s_cmp_lg_u32(self.chain.ended, 0)
+        k.s_cmp_lg_u32(self.chain.over, 0)
         k.s_cbranch_scc1(self.ended)
         self.chain.begin()
-        self.firsts.append(self._first(phase_after))
-        following = (phase_after + 1) % self.unroll
-        k.s_cmp_eq_u32(self.own.steady, 0)
-        k.s_cbranch_scc1(self.lasts[following])
-        k.s_mov_b32(self.own.rounds, self.own.steady)
-        self._enter(following)
+        self._emit_first(phase)
 
     def way(self, choice: PathChoice) -> list[int]:
         """The copies that two items run through, each with half of the count."""

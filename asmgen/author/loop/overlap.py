@@ -173,6 +173,37 @@ def filled(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list
     return [*order, *(unit for group in pending for unit in group)]
 
 
+def crossed(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list[Sync | Unit]:
+    """A copy with the rest of an epilogue in its gaps, which comes before the copy in emission order: what reads a register that the copy
+    overwrites, or otherwise must not follow one of its units, stands before that. The copy reads no SCC from before it."""
+    pending = deque(_together(code))
+    order: list[Sync | Unit] = []
+    room = 0
+    for position, entry in enumerate(copy):
+        if not isinstance(entry, Sync):
+            last = max((number for number, group in enumerate(pending, 1) if any(_precedes(unit, entry) for unit in group)), default=0)
+            for _ in range(last):
+                order += pending.popleft()
+        order.append(entry)
+        if isinstance(entry, Sync):
+            continue
+        room = _room(entry, arch, clocks("mfma_operand_read")) if is_matrix(entry) else room - 1
+        if position + 1 < len(copy) and not _is_matrix(copy[position + 1]):
+            continue
+        while pending and room > 0:
+            room -= len(pending[0])
+            order += pending.popleft()
+    return [*order, *(unit for group in pending for unit in group)]
+
+
+def _precedes(unit: Unit, other: Unit) -> bool:
+    """Whether a unit that comes before another one may not stand after it."""
+    mine, its = unit.effects, other.effects
+    if mine.reads & its.writes & ~scc.mask or mine.writes & (its.reads | its.writes) & ~scc.mask:
+        return True
+    return any(access.conflicts(more) for access in mine.memory for more in its.memory)
+
+
 def _together(code: Sequence[Unit]) -> list[list[Unit]]:
     """Units that hand a SCC on, with what stands between them, as groups; each other unit is one."""
     groups: list[list[Unit]] = []

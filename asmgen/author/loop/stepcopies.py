@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from functools import cached_property, partial, reduce
 from itertools import accumulate
+from operator import or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -12,13 +14,13 @@ from asmgen.author.loop.copyend import end_positions
 from asmgen.author.loop.earlyexit import EarlyExit, early_exits
 from asmgen.author.loop.maskskips import skipping
 from asmgen.author.loop.openings import Opening, opening_of
-from asmgen.author.loop.overlap import Epilogue, apart_from, filled, overlapped
+from asmgen.author.loop.overlap import Epilogue, apart_from, crossed, filled, overlapped
 from asmgen.author.loop.pathgraph import EXIT, PathCopy
 from asmgen.author.loop.redundantbarriers import barriers_between, redundant_barriers
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
 from asmgen.author.step.effects import Unit
-from asmgen.isa.registers import Reg, scc
+from asmgen.isa.registers import Reg, s, scc
 from asmgen.program.program import Label
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 Entries = Sequence[Sync | Unit]
 
+_SGPRS = 102
 
 def _everything(unit: Unit) -> bool:
     return True
@@ -249,7 +252,7 @@ class Copies:
         other = k.fresh("no_ending")
         if not self.chosen:
             epilogue.guard(other)
-        self._emit_mixed(epilogue, last)
+        self._place(self._mixed(epilogue, last)[0])
         if level:
             self.shift(opening=False)
         epilogue.end_kernel(k)
@@ -257,8 +260,9 @@ class Copies:
             k.label(other)
         return found
 
-    def _emit_mixed(self, epilogue: Epilogue, last: Entries, fills: bool = False) -> None:
-        """A copy of the last step with the epilogue's body in its gaps; if it still `fills` LDS, after what may stand before it."""
+    def _mixed(self, epilogue: Epilogue, last: Entries, fills: bool = False) -> tuple[list[Sync | Unit], int]:
+        """A copy of the last step with the epilogue's body in its gaps; if it still `fills` LDS, after what may stand before it. And how
+        many units of the body follow the copy."""
         k = self.k
         with k.section() as section:
             epilogue.body()
@@ -266,27 +270,52 @@ class Copies:
         k.cut(section.start)
         mine = [entry for entry in last if isinstance(entry, Sync) or self.mine(entry)]
         before = apart_from(mine, units) if fills else 0
-        for unit in units[:before]:
-            k.append_unit(unit)
-        for entry in overlapped(mine, units[before:], k.arch):
+        order = [*units[:before], *overlapped(mine, units[before:], k.arch)]
+        own = {id(unit) for unit in units}
+        return order, next((number for number, entry in enumerate(reversed(order)) if id(entry) not in own), 0)
+
+    def _place(self, entries: Entries) -> None:
+        for entry in entries:
             if isinstance(entry, Sync):
                 self._sync(entry)
             else:
-                k.append_unit(entry)
+                self.k.append_unit(entry)
 
-    def mixed(self, epilogue: Epilogue, span: CopySpan) -> int:
-        """Emit a copy with the epilogue's body in its gaps, after which the loop goes on."""
+    def mixed(self, epilogue: Epilogue, span: CopySpan, leaves: bool) -> tuple[int, list[Unit]]:
+        """Emit a copy with the epilogue's body in its gaps, after which the loop goes on; what finds no room is returned if it `leaves`
+        that."""
         every = self.units.entries(span)
         found = self._note_copy("last", every, span)
-        self._emit_mixed(epilogue, every, True)
+        order, follow = self._mixed(epilogue, every, True)
+        end = len(order) - follow * leaves
+        self._place(order[:end])
         self._end_copy(span, None)
-        return found
+        return found, [entry for entry in order[end:] if isinstance(entry, Unit)]
 
-    def beside(self, span: CopySpan, emit: Callable[[], None], change: Callable[[Unit], Unit] | None = None) -> int:
-        """Emit a copy, its units changed, with the scalar code that `emit` emits in its gaps."""
+    def beginning(self, span: CopySpan, change: Callable[[Unit], Unit], rest: Sequence[Unit]) -> int:
+        """Emit a copy, its units changed, with the rest of an epilogue in its gaps."""
+        every = [entry if isinstance(entry, Sync) else change(entry) for entry in self.units.entries(span)]
+        if not rest:
+            return self._emit_copy(every, span, "first")
+        noted = self._note_copy("first", every, span)
+        self._place(crossed([entry for entry in every if isinstance(entry, Sync) or self.mine(entry)], rest, self.k.arch))
+        self._end_copy(span, None)
+        return noted
+
+    @contextmanager
+    def held(self, rest: Sequence[Unit]) -> Iterator[None]:
+        """Code within leaves the SGPRs alone that units of an epilogue, which stand after it, read and write."""
+        plan, used = self.k.registers, reduce(or_, (unit.effects.reads | unit.effects.writes for unit in rest), 0)
+        assert plan is not None
+        free = [s[number] for number in range(_SGPRS) if used & s[number].mask and not plan.holds(s[number])]
+        pins = [plan.pin(f"epilogue_{register}", register) for register in free]
+        yield
+        for pin in pins:
+            plan.release(pin)
+
+    def beside(self, span: CopySpan, emit: Callable[[], None]) -> int:
+        """Emit a copy with the scalar code that `emit` emits in its gaps."""
         k, every = self.k, self.units.entries(span)
-        if change is not None:
-            every = [entry if isinstance(entry, Sync) else change(entry) for entry in every]
         with k.section() as section:
             emit()
         code = section.units
@@ -294,11 +323,7 @@ class Copies:
         reads = any(unit.effects.reads & scc.mask for unit in every if isinstance(unit, Unit))
         noted = self._note_copy("first", every, span)
         mine = [entry for entry in every if isinstance(entry, Sync) or self.mine(entry)]
-        for entry in [*mine, *code] if reads else filled(mine, code, k.arch):
-            if isinstance(entry, Sync):
-                self._sync(entry)
-            else:
-                k.append_unit(entry)
+        self._place([*mine, *code] if reads else filled(mine, code, k.arch))
         self._end_copy(span, None)
         return noted
 
