@@ -75,7 +75,7 @@ def test_each_instruction_is_executed() -> None:
 
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"k": 128}, "a k of at least 3 steps"), ({"k": 200}, "whole steps"), ({"split_k": 2}, "needs split_k=1"),
-    ({"b_layout": "column"}, "A and B by rows"),
+    ({"pointers": True}, "pointers=false"), ({"b_layout": "column"}, "A and B by rows"),
     ({"schedule": "in-order"}, "persistent"), ({"m": (1 << 31) - 1, "n": 8192, **SMALL}, "fewer than"),
 ])
 def test_what_no_chain_serves_is_refused(values: dict[str, Any], sentence: str) -> None:
