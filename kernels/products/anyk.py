@@ -7,6 +7,7 @@ some KiB, and the epilogue does not overlap the last step, so a build has it onl
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 
 import asmgen as ag
 from asmgen.kernels.products.contract import ELEMENTS
@@ -34,7 +35,7 @@ def fitted_k(variant: ag.Variant, parameters: tuple[ag.Parameter, ...], values: 
     any_k, k = by_name["any_k"], by_name["k"]
     if True not in any_k.choices:
         return parameters
-    asked = values.get("any_k", isinstance(values.get("k"), int) and values["k"] % k.multiple_of != 0)
+    asked = values.get("any_k", isinstance(values.get("k"), Integral) and values["k"] % k.multiple_of != 0)
     if not asked:
         return parameters
     changed = {"any_k": replace(any_k, default=True) if "any_k" not in values else any_k, "k": replace(k, minimum=1, multiple_of=1)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 
 import asmgen as ag
@@ -53,7 +54,7 @@ def test_any_k_is_served(name: str, arch: str, build: dict[str, Any], depths: tu
 def test_a_request_decides_whether_a_build_takes_any_k() -> None:
     """A k of whole steps has none; one that is not gets one, from the first variant; a build without refuses such a k."""
     library = family("gemm-bf16")
-    for k, any_k in ((256, False), (200, True), (8, True)):
+    for k, any_k in ((256, False), (200, True), (8, True), (np.int64(72), True)):
         contract = library.contract("gfx950", {"m": 64, "n": 64, "k": k})
         values = contract.resolve_run({"m": 64, "n": 64, "k": k})
         assert (values["any_k"], values["schedule"]) == (any_k, "interleave")
