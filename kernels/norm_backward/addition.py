@@ -12,32 +12,43 @@ from asmgen.kernels.rows.rowshape import shape_of
 
 _WAVES = 16
 _TOGETHER = 8  # loads of a wave at once
-_PER_LANE, _ACROSS = 2, 16
-_DOWN = ag.LANES // _ACROSS
-_COLUMNS = _PER_LANE * _ACROSS
-"""Columns of a workgroup: a line of the L2 cache of each row, so that as many workgroups as can share the rows' bytes."""
+_PER_LANE = 2
+_ACROSS = (64, 32, 16)
+"""Lanes that a row of parts may lie in; 16 have a line of the L2 cache."""
 _F32 = 4  # bytes
 _OF_WAVE = ag.LANES * _PER_LANE * _F32
 
 
+def _across(p: ag.Values, variant: ag.Variant) -> int:
+    """The lanes of a row of parts: the most that leave each compute unit a workgroup, or else the fewest."""
+    units = int(ag.timing(ag.DEFAULT_GPU[variant.arch]).clocks("compute_units"))
+    return next((one for one in _ACROSS if _strips(p, one) * len(sums_of(p)) >= units), _ACROSS[-1])
+
+
+def _strips(p: ag.Values, across: int) -> int:
+    """Workgroups beside each other."""
+    return int(-(-p["columns"] // (_PER_LANE * across)))
+
+
 @NORM_BACKWARD.companion("add", "dw and db: sums of parts", sum_arguments,
-                         ag.GridRule(f"ceil(columns / {_COLUMNS}), 1 or with bias 2, 1",
-                                     lambda p, variant: (-(-p["columns"] // _COLUMNS), len(sums_of(p)), 1)),
+                         ag.GridRule("ceil(columns / 128, 64 or 32), 1 or with bias 2, 1: as few as leave each compute unit a workgroup",
+                                     lambda p, variant: (_strips(p, _across(p, variant)), len(sums_of(p)), 1)),
                          waves=_WAVES, axes="xy")
 def add_parts(k: ag.TileBuilder) -> None:
-    """A workgroup makes some columns of dw or of db. A wave adds each 16th four rows of parts, a row in 16 lanes, the first wave then what
-    the waves found, and of that what its four rows of lanes have."""
-    plan, lanes = k.registers, k.lanes("f32", _PER_LANE, _ACROSS)
-    total = k.tile("total", _DOWN, _COLUMNS, lanes)
+    """A workgroup makes some columns of dw or of db. A wave adds the rows of parts that lie in its lanes at once, those after all waves'
+    and so on, the first wave then what the waves found, and of that what its rows of lanes have."""
+    across = _across(k.parameters, k.variant)
+    plan, lanes = k.registers, k.lanes("f32", _PER_LANE, across)
+    total = k.tile("total", ag.LANES // across, _PER_LANE * across, lanes)
     loaded = [plan.vgprs(_PER_LANE, f"part{number}", align=2) for number in range(_TOGETHER)]
     column, count = plan.sgprs(1, "first_column"), plan.sgprs(1, "part_rows")
     at, own, pair = (plan.vgprs(1, name) for name in ("at", "own", "pair"))
-    k.s_lshl_b32(column, k.ids["x"], _COLUMNS.bit_length() - 1)
+    k.s_lshl_b32(column, k.ids["x"], total.columns.bit_length() - 1)
     k.v_lshlrev_b32(own, (_PER_LANE * _F32).bit_length() - 1, k.lane)
-    k.v_and_b32(pair, _ACROSS * _PER_LANE * _F32 - 1, own)
+    k.v_and_b32(pair, across * _PER_LANE * _F32 - 1, own)
     with k.scratch("before", file="s") as before, k.scratch("down") as down:
         k.s_lshl_b32(before, column, 2)
-        k.v_lshrrev_b32(down, _ACROSS.bit_length() - 1, k.lane)
+        k.v_lshrrev_b32(down, across.bit_length() - 1, k.lane)
         k.v_mul_u32_u24(down, _F32 * k.p.columns, down)
         k.v_add3_u32(at, before, pair, down)
     _count(k, count)
@@ -69,9 +80,11 @@ def _over_waves(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[a
     k.s_endpgm()
     k.label(first)
     _add_words(k, sums, loaded, [(own, words.low + wave * _OF_WAVE) for wave in range(_WAVES)], words)
+    if total.rows == 1:
+        return
     of_lanes = k.lds.take(f"{name}_of_lanes", _OF_WAVE)
     k.ds_write_b64(own, sums, offset=of_lanes.low, fills=of_lanes)
-    _add_words(k, sums, loaded, [(pair, of_lanes.low + down * _OF_WAVE // _DOWN) for down in range(_DOWN)], of_lanes)
+    _add_words(k, sums, loaded, [(pair, of_lanes.low + down * _OF_WAVE // total.rows) for down in range(total.rows)], of_lanes)
 
 
 def _add_words(k: ag.TileBuilder, sums: ag.Reg, loaded: Sequence[ag.Reg], reads: Sequence[tuple[ag.Reg, int]], words: Any) -> None:
@@ -100,11 +113,11 @@ def _count(k: ag.TileBuilder, count: ag.Reg) -> None:
 
 
 def _add_rows(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[ag.Reg], at: ag.Reg, count: ag.Reg) -> None:
-    """The four rows of the wave, those after all waves' and so on, in order."""
-    pointer, row = k.argument(f"{name}_parts"), _F32 * k.p.columns
+    """The rows of the wave, those after all waves' and so on, in order."""
+    pointer, row, down = k.argument(f"{name}_parts"), _F32 * k.p.columns, total.rows
     left = k.registers.sgprs(1, f"{name}_left")
     d = k.registers.sgprs(4, f"{name}_row", align=4, note="descriptor")
-    k.s_lshl_b32(left, k.wave.register, _DOWN.bit_length() - 1)
+    k.s_lshl_b32(left, k.wave.register, down.bit_length() - 1)
     k.s_mul_i32(d[0], left, row)
     k.s_sub_u32(left, count, left)
     k.s_add_u32(d[0], d[0], pointer[0])
@@ -115,12 +128,12 @@ def _add_rows(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[ag.
     k.label(again)
     for held in loaded:
         k.s_max_i32(d[2], left, 0)
-        k.s_min_u32(d[2], d[2], _DOWN)
+        k.s_min_u32(d[2], d[2], down)
         k.s_mul_i32(d[2], d[2], row)
         k.buffer_load_dwordx2(held, at, d, 0, offen=True)
-        k.s_add_u32(d[0], d[0], _WAVES * _DOWN * row)
+        k.s_add_u32(d[0], d[0], _WAVES * down * row)
         k.s_addc_u32(d[1], d[1], 0)
-        k.s_sub_u32(left, left, _WAVES * _DOWN)
+        k.s_sub_u32(left, left, _WAVES * down)
     for held in loaded:
         k.v_pk_add_f32(total.base(0, 0), total.base(0, 0), held)
     k.s_cmp_gt_i32(left, 0)
@@ -130,9 +143,9 @@ def _add_rows(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[ag.
 def _store(k: ag.TileBuilder, name: str, total: ag.Tile, column: ag.Reg) -> None:
     narrow = total
     if k.p.dtype != "f32":
-        narrow = k.tile(f"{name}_narrow", _DOWN, _COLUMNS, ag.with_dtype(total.fragment, k.p.dtype))
+        narrow = k.tile(f"{name}_narrow", total.rows, total.columns, ag.with_dtype(total.fragment, k.p.dtype))
         ag.convert(k, narrow, total)
     with k.scratch("left", file="s") as left:
         k.s_sub_u32(left, k.p.columns, column)
         matrix = ag.Matrix(name, k.p.dtype, k.argument(name), 1, k.p.columns, k.p.columns, k.p.columns, k.p.columns, multiple=k.p.columns)
-        ag.store_tile(k, matrix.rows(0, _DOWN), narrow, column=column, limit=left)
+        ag.store_tile(k, matrix.rows(0, total.rows), narrow, column=column, limit=left)
