@@ -24,6 +24,8 @@ from asmgen.tools.limitlaunches import TermFunctions, word_of
 _ITEM = "item."
 _LANE_BITS = (LANES - 1).bit_length()
 _POINTER = 1 << 40
+_REAL = -2
+"""In place of a stride: all strides are those of the launch."""
 
 Array = np.ndarray[Any, Any]
 
@@ -85,6 +87,10 @@ class WriteCheck:
         x, y, z = self.contract.workgroup
         self._waves = -(-x * y * z // LANES)
         self._mixed: dict[int, bool] = {}
+        self._beside: dict[tuple[int, int, str], list[AddressSequence]] = {}
+        for sequence in self.report.sequences:
+            for wave in sequence.waves if sequence.what in ("offset", "records") else ():
+                self._beside.setdefault((id(sequence.instruction), wave, sequence.what), []).append(sequence)
 
     def overlap(self) -> Overlap | None:
         """The first that is found; `lost` is not empty where a store is not followed."""
@@ -94,19 +100,20 @@ class WriteCheck:
             if sequence.what != "address" or row is None or row.kind != "store":
                 continue
             self.stores += 1
-            for term in dict.fromkeys(sequence.terms):
+            places = {term: place for place, term in reversed([*enumerate(sequence.terms)])}
+            for term, place in places.items():
                 if term is None:
                     self.lost = self.lost or f"where `{sequence.instruction.text}` stores is not known as a formula"
                     continue
                 try:
-                    one = self._written(sequence, term)
+                    one = self._written(sequence, term, place)
                 except (KeyError, TypeError, ValueError) as error:
                     self.lost = self.lost or f"where `{sequence.instruction.text}` stores is made of what is not followed ({error})"
                     continue
                 written.setdefault(one.array, []).append(one)
         return next((found for parts in written.values() if (found := _shared(parts)) is not None), None)
 
-    def _written(self, sequence: AddressSequence, term: Term) -> _Written:
+    def _written(self, sequence: AddressSequence, term: Term, place: int) -> _Written:
         row = sequence.instruction.opcode.memory
         assert row is not None
         pointers = sorted({self._pointers[number] for monomial, _ in term for number in monomial if number in self._pointers})
@@ -125,7 +132,18 @@ class WriteCheck:
         groups = np.repeat(np.array(sequence.waves, np.int64) // self._waves, LANES)
         by_wave = np.array(rows, np.int64).reshape(len(sequence.waves), len(self._strides), LANES)
         flat = by_wave.swapaxes(1, 2).reshape(len(groups), len(self._strides))
-        return _Written(pointers[0], sequence.instruction.text, groups, flat, np.concatenate(starts), max(int(row.bytes), 1))
+        here = np.concatenate([self._in_range(sequence, wave, place) for wave in sequence.waves])
+        width = max(int(row.bytes), 1)
+        return _Written(pointers[0], sequence.instruction.text, groups[here], flat[here], np.concatenate(starts)[here], width)
+
+    def _in_range(self, sequence: AddressSequence, wave: int, place: int) -> Array:
+        """The lanes of a wave that a buffer's end does not leave out, which writes nothing; all, where that is not known."""
+        beside = [self._beside.get((id(sequence.instruction), wave, what), []) for what in ("offset", "records")]
+        terms = [parts[0].terms[place] for parts in beside if len(parts) == 1 and place < len(parts[0].terms)]
+        if len(terms) < 2 or None in terms:
+            return np.ones(LANES, bool)
+        offset, records = (self._lane_values(term, wave, _REAL) for term in terms if term is not None)
+        return np.asarray(offset % WORD < records % WORD)
 
     def _lane_values(self, term: Term, wave: int, stride: int | None, factor: int = 2) -> Array:
         """What a term is in each lane of a wave, with strides of 1 but for one of `factor`."""
@@ -155,8 +173,9 @@ class WriteCheck:
                     if bit >= _LANE_BITS:
                         known[number] = own >> bit - _LANE_BITS & 1
                 elif name in ids or number in self._strides or not isinstance(self.values[name], str):
-                    known[number] = ids[name] if name in ids else 1 if number in self._strides else word_of(self.values[name])
-            if stride is not None:
+                    ones = number in self._strides and stride != _REAL
+                    known[number] = ids[name] if name in ids else 1 if ones else word_of(self.values[name])
+            if stride is not None and stride != _REAL:
                 known[stride] = factor
             self._known[key] = known
         return self._known[key]
