@@ -59,8 +59,9 @@ class ReprofileRow:
 
 
 def key_of(library: Family, variant: Variant, gpu: str, problem: Mapping[str, Any]) -> str:
-    """Kernel, GPU, what chooses the variant, problem: nothing that a change of its code or of the model would change."""
-    parts = [f"{name}={value}" for name, value in library.fixed(variant).items() if name not in ("tile", "schedule")]
+    """Kernel, GPU, what chooses the variant but what it leaves out, problem: nothing that a change of code or model changes."""
+    fixed = library.fixed(variant).items()
+    parts = [f"{name}={value}" for name, value in fixed if name not in ("tile", "schedule") and value is not False]
     name = " ".join([*filter(None, (variant.tile_text, variant.schedule)), *parts])
     return " | ".join((library.name, gpu, name or "the only one", " ".join(f"{key}={value}" for key, value in problem.items())))
 
