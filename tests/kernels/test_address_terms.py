@@ -62,8 +62,8 @@ class Checked(TermRules):
 
     def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         note = super().watch(instruction, carrier)
-        if note is None:
-            return None
+        if note is None or instruction.opcode.memory is None:  # a branch, or what it asks
+            return note
         machine = carrier.machine
         blind = HandleCarrier(machine, carrier.cells, carrier.device)
         pairs = list(zip(accesses._addresses(instruction, carrier, self.state), accesses._addresses(instruction, blind, self.state),
