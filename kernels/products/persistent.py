@@ -15,7 +15,7 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.products.batch import to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import is_persistent
-from asmgen.kernels.products.sides import argument, edges
+from asmgen.kernels.products.sides import argument, divide_by_edge, edges
 
 PERSISTENT = ag.Parameter("persistent", "build", bool, "as many workgroups as the compute units hold take one tile after another; the next "
                           "one's loads run while one is stored", default=False)
@@ -188,10 +188,3 @@ def zero_sums(k: ag.TileBuilder, C: ag.TileGrid) -> None:
             (held,) = tile.registers.parts
             for first in range(0, held.count, 16):
                 k.emit(M.row.name, held[first:first + 15], nothing, nothing, 0)
-
-
-def divide_by_edge(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
-    """number /= edge, for an edge of 64 times a power of two, or three times that."""
-    k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)
-    if edge & (edge - 1):
-        k.s_mul_hi_u32(number, number, 0x55555556)

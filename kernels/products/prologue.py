@@ -9,8 +9,7 @@ import asmgen as ag
 from asmgen.kernels.products.contract import is_dealt
 from asmgen.kernels.products.feed import Feed
 from asmgen.kernels.products.layouts import by_columns, most_apart
-from asmgen.kernels.products.persistent import divide_by_edge
-from asmgen.kernels.products.sides import argument, side
+from asmgen.kernels.products.sides import argument, divide_by_edge, side
 from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave, to_own_matrices, whole_steps
 
 

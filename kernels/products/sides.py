@@ -35,3 +35,10 @@ def result(k: ag.TileBuilder, name: str) -> ag.Matrix:
 def edges(p: ag.Values) -> tuple[int, int]:
     """Rows and columns of what the kernel's code calls D."""
     return p[side(p, "m")], p[side(p, "n")]
+
+
+def divide_by_edge(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
+    """number /= edge, for an edge of 64 times a power of two, or three times that."""
+    k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)
+    if edge & (edge - 1):
+        k.s_mul_hi_u32(number, number, 0x55555556)
