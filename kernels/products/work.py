@@ -31,7 +31,8 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
         copies = variant.wave_count * further["stages"]
         least = _ROUNDS * copies
     traced = parts[0] - max(0, parts[0] - least) // copies * copies
-    k = traced * p.get("split_k", 1) * depth - -p["k"] % depth if traced < parts[0] else p["k"]
+    missing = -p["k"] % depth  # columns that the last step lacks
+    k = traced * p.get("split_k", 1) * depth - missing if traced < parts[0] else p["k"]
     strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < parts[0] else {}
     down, across = edges(p)
     tiles = -(-down // rows) * -(-across // columns)
