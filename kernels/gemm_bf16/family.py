@@ -14,9 +14,9 @@ from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, wor
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
     INVARIANT,
+    PERSISTENT_GRID,
     REDUCE,
     REDUCE_RULES,
-    SPLIT_GRID,
     SPLIT_K,
     SUM_GRID,
     add_parts,
@@ -68,7 +68,7 @@ GEMM = ag.Family(
     parameters=_parameters,
     arguments=split_arguments,
     workspaces=split_workspaces,
-    grid=SPLIT_GRID,
+    grid=PERSISTENT_GRID,
     problem=_problem,
     work=_work,
     settled=settled_parts,

@@ -4,7 +4,8 @@ The third number of a workgroup counts matrices; where K is split, each matrix h
 its matrices before it uses them. Strides are 64 bits, so a batch may be of any size; those of A, B and C may be 0: one matrix for all.
 
 A build with `pointers` takes matrices that lie anywhere: a_pointers and so on are arrays of 64-bit numbers, one for each matrix, which are
-added to a. So they are addresses where a is null, and bytes from a on where it is not. c_pointers is not read where beta is 0.
+added to a. So they are addresses where a is null, and bytes from a on where it is not. c_pointers is not read where beta is 0. Each matrix
+of A and of B is 16-byte aligned, as a and b are without it; those that schedule=elements loads are aligned to their elements alone.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ BATCH_ARGUMENTS = {name: ag.ContractArgument(f"{name}_stride_batch", "u64", f"el
                    for name in "abdc"}
 POINTER_ARGUMENTS = {
     name: ag.ContractArgument(f"{name}_pointers", "pointer", f"64-bit numbers, 8-byte aligned: matrix i begins at {name} + "
-                              f"{name}_pointers[i], modulo 2^64; they are addresses where {name} is null") for name in "abdc"}
+                              f"{name}_pointers[i], modulo 2^64{aligned}; they are addresses where {name} is null")
+    for name, aligned in (*((name, ", 16-byte aligned but for schedule=elements") for name in "ab"), ("d", ""), ("c", ""))}
 
 POINTERS = ag.Parameter("pointers", "build", bool, "matrices of a batch lie anywhere: arrays a_pointers, b_pointers, c_pointers and "
-                        "d_pointers say where, and no stride of the batch is read", default=False)
+                        "d_pointers say where, and no a_stride_batch, b_stride_batch, c_stride_batch or d_stride_batch is read",
+                        default=False)
 
 
 def batch_arguments(build: ag.Values, names: str) -> tuple[ag.ContractArgument, ...]:

@@ -56,7 +56,6 @@ PERSISTENT_RULES = (
             lambda p: not is_persistent(p) or p["a_layout"] == p["b_layout"] == "row"),
     ag.Rule("persistent=true needs matrices of a batch one stride apart, so pointers=false", ("persistent", "pointers"),
             lambda p: not is_persistent(p) or not p["pointers"]),
-    ag.Rule("persistent=true needs pointers=false", ("persistent", "pointers"), lambda p: not is_persistent(p) or not p.get("pointers")),
     ag.Rule("persistent=true needs a k of whole steps", ("persistent", "any_k"), lambda p: not is_persistent(p) or not p["any_k"]),
     ag.Rule(f"persistent=true needs a k of at least {LEAST_STEPS} steps", ("persistent", "k", "tile"),
             lambda p: not is_persistent(p) or p["k"] >= LEAST_STEPS * _tile(p)[2]),

@@ -117,7 +117,9 @@ def _sum_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
 _TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
 _LINES = "ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]})"
 SPLIT_GRID = ag.GridRule(f"{_TILES}, batch * split_k: a workgroup for each tile of D and part of K; m and n change places where D is "
-                               "stored by columns. persistent: min(tiles * batch, workgroups), 1, 1", _split_grid)
+                               "stored by columns", _split_grid)
+PERSISTENT_GRID = replace(SPLIT_GRID, sentence=f"{SPLIT_GRID.sentence}. persistent: min(tiles * batch, workgroups), 1, 1")
+"""That of a family whose workgroups may take one tile after another."""
 SUM_GRID = ag.GridRule(f"{_LINES}, batch: rows of D, and columns of tiles; m and n change places where D is stored by columns",
                              _sum_grid)
 

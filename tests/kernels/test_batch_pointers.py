@@ -10,6 +10,7 @@ import pytest
 
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.products.persistent import PERSISTENT_RULES
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import build_kernel
@@ -22,6 +23,16 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
      {"m": 36, "n": 20, "k": 70, "beta": 1.5, "b_stride_batch": 0}),
     ("gemm-fp8", "gfx950", {"tile": "32x64x128", "schedule": "in-order", "scales": "block"}, {"m": 36, "n": 20, "k": 256, "batch": 1}),
 ]
+
+
+def test_what_contracts_say_of_pointers_and_of_the_grid() -> None:
+    """Matrices of A and B are aligned as a and b are; a family without `persistent` says nothing of it."""
+    contract = family("gemm-bf16").contract("gfx950", {"pointers": True})
+    aligned = {argument.name for argument in contract.arguments if "16-byte aligned but for schedule=elements" in argument.doc}
+    assert aligned == {"a_pointers", "b_pointers"} and "a_stride_batch" in contract.parameter("pointers").doc
+    assert [name for name in ("gemm-bf16", "gemm-fp8", "gemm-mx") if "persistent" in family(name).grid.sentence] == ["gemm-bf16"]
+    needs = [rule.reads for rule in PERSISTENT_RULES]
+    assert len(set(needs)) == len(needs)
 
 
 @pytest.mark.slow
