@@ -1,8 +1,8 @@
 """Measured figures of docs/facts beside what the cycle model makes of the same code: `python -m benchmarks.facts`.
 
 Only figures of code that its source describes well enough to be written down again. "outside" marks those that the model does not give back
-within 5 % of what the source has; docs/CYCLE_MODEL.md says why. Nothing in the timing table is set from a row that it is compared with,
-unless the table says so itself.
+within 5 % of what the source has; docs/CYCLE_MODEL.md says why. Rows that a value of the timing table is set from show that the model
+applies this value, no more, and are marked.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from asmgen.reader.assembly import read_text
 
 _NEAR = 0.05
 _LINES = 8  # of 128 bytes in a load of 16 bytes a lane
+
+
 @dataclass(frozen=True)
 class Fact:
     """clk of each of `count` repetitions of `code` by so many waves, after `before`, or by a factor `scale` what the source has instead."""
@@ -32,6 +34,7 @@ class Fact:
     unit: str = "clk"
     amount: float = 0.0  # bytes of a repetition by all waves, for GB/s at 2.4 GHz
     other: str = ""  # what the wave after the first four executes instead
+    sets: str = ""  # what the timing table has from the same figure
 
     def predicted(self, table: Timing, times: int) -> float:
         """What the model says of one repetition, after `times` others."""
@@ -70,15 +73,18 @@ FACTS: tuple[Fact, ...] = (
     Fact("chain of MFMAs 16x16x32 through SrcC", "micro 2.1", 16, 18, _CHAIN),
     Fact("four MFMAs 16x16x32 apart", "measured 0.1", 64, 64, _APART),
     Fact("dependent LDS gather", "micro 2.1", 69, 69, _GATHER, cost=2),
-    Fact("pointer chase in HBM, ns", "micro 2.5", 360, 360, _CHASE, cost=64, level="hbm", unit="ns"),
-    Fact("loads of L2 by a unit, GB/s", "measured 0.2", 153, 153, _LOAD, 4, unit="GB/s", amount=4096),
-    Fact("loads of the last-level cache by a unit, GB/s", "measured 3", 110, 110, _LOAD, 4, level="llc", unit="GB/s", amount=4096),
-    Fact("loads of HBM by a unit, GB/s", "measured 3", 60, 60, _LOAD, 4, level="hbm", unit="GB/s", amount=4096),
-    Fact("stores by a unit, GB/s", "measured 3", 150, 150, "global_store_dwordx4 v[0:1], v[4:7], off", 4, unit="GB/s", amount=4096),
-    Fact("ds_read_b64, one wave", "micro 2.4", 8, 8, "ds_read_b64 v[0:1], v2", cost=2),
-    Fact("ds_read_b128, four SIMDs", "measured 2", 16, 16, "ds_read_b128 v[0:3], v4", 4, cost=4),
-    Fact("ds_read_b128 of 2-way conflicts, four SIMDs", "measured 2", 32, 32, "ds_read_b128 v[0:3], v4", 4, cost=8),
-    Fact("s_nop 3 beside a wave of MFMAs", "measured 4", 64, 64, "s_nop 3", 8, other="\n".join([_CHAIN] * 5)),
+    Fact("pointer chase in HBM, ns", "micro 2.5", 360, 360, _CHASE, cost=64, level="hbm", unit="ns", sets="llc_miss_alone"),
+    Fact("loads of L2 by a unit, GB/s", "measured 0.2", 153, 153, _LOAD, 4, unit="GB/s", amount=4096, sets="rate_l2"),
+    Fact("loads of the last-level cache by a unit, GB/s", "measured 3", 110, 110, _LOAD, 4, level="llc", unit="GB/s", amount=4096,
+         sets="rate_llc"),
+    Fact("loads of HBM by a unit, GB/s", "measured 3", 60, 60, _LOAD, 4, level="hbm", unit="GB/s", amount=4096, sets="rate_hbm"),
+    Fact("stores by a unit, GB/s", "measured 3", 150, 150, "global_store_dwordx4 v[0:1], v[4:7], off", 4, unit="GB/s", amount=4096,
+         sets="vmem_store_rate"),
+    Fact("ds_read_b64, one wave", "micro 2.4", 8, 8, "ds_read_b64 v[0:1], v2", cost=2, sets="lds_read_interval"),
+    Fact("ds_read_b128, four SIMDs", "measured 2", 16, 16, "ds_read_b128 v[0:3], v4", 4, cost=4, sets="lds_bus"),
+    Fact("ds_read_b128 of 2-way conflicts, four SIMDs", "measured 2", 32, 32, "ds_read_b128 v[0:3], v4", 4, cost=8,
+         sets="lds_conflict_wide"),
+    Fact("s_nop 3 beside a wave of MFMAs", "measured 4", 64, 64, "s_nop 3", 8, other="\n".join([_CHAIN] * 5), sets="nop_beside"),
     Fact("a base remade before each burst of 16 ds_read_b128, clk more", "measured 2", 26.6, 26.6, _BURST, 8, 4, other=_DOT),
 )
 
@@ -97,7 +103,9 @@ def main(times: int = 64) -> None:
     for fact, predicted in rows(times):
         known = f"{fact.low:g}" + (f" to {fact.high:g}" if fact.high > fact.low else "")
         inside = fact.low * (1 - _NEAR) <= predicted <= fact.high * (1 + _NEAR)
-        print(f"{fact.what:62}{fact.source:14}{known:>10}{predicted:10.1f} predicted{'' if inside else '   outside'}")
+        remarks = "" if inside else "   outside"
+        remarks += f"   {fact.sets} is set from this" if fact.sets else ""
+        print(f"{fact.what:62}{fact.source:14}{known:>10}{predicted:10.1f} predicted{remarks}")
 
 
 if __name__ == "__main__":

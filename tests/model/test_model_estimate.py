@@ -140,7 +140,8 @@ def test_a_load_without_lanes_asks_no_memory() -> None:
 
 def test_few_units_wait_less_for_memory() -> None:
     """docs/facts: 360 ns of a pointer chase in HBM, 60 GB/s of it and 110 of the last-level cache for a unit by itself; 6.2 TB/s are
-    what 103 such units ask for. Of more units each waits as those of a full GPU do."""
+    what 103 such units ask for. Of more units each waits as those of a full GPU do. The table has the figures of a unit by itself from
+    these: that they come back shows that they are applied, and proves nothing of the model."""
     table = timing("MI355X")
 
     def of(units: int, llc: float, hbm: float) -> tuple[float, int]:
