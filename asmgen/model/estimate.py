@@ -215,7 +215,8 @@ def _dense_clock(timing: Timing, products: str) -> float:
 
 def _write_back(timing: Timing, each: float, workgroups: int, storing: float, clock: float) -> float:
     """By how many microseconds the stores of so many workgroups, `each` bytes in `storing` clk or more, outlast those of one compute unit.
-    L2 keeps what it has room for, and writes back what comes after that while more is stored."""
+    L2 keeps what it has room for, and writes back what comes after that while more is stored. Each round is asked by itself: L2 is taken
+    to be clean again when its stores begin, which no source says."""
     stored, kept = each * workgroups, timing["l2_dirty"] * timing["xcds"]
     if stored <= kept:
         return 0.0
