@@ -83,12 +83,12 @@ def _over_waves(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[a
     if total.rows == 1:
         return
     of_lanes = k.lds.take(f"{name}_of_lanes", _OF_WAVE)
-    k.ds_write_b64(own, sums, offset=of_lanes.low, fills=of_lanes)
-    _add_words(k, sums, loaded, [(pair, of_lanes.low + down * _OF_WAVE // total.rows) for down in range(total.rows)], of_lanes)
+    k.ds_write_b64(own, sums, offset=of_lanes.low)  # for its own wave, whose accesses to LDS are in order: no token, no barrier
+    _add_words(k, sums, loaded, [(pair, of_lanes.low + down * _OF_WAVE // total.rows) for down in range(total.rows)])
 
 
-def _add_words(k: ag.TileBuilder, sums: ag.Reg, loaded: Sequence[ag.Reg], reads: Sequence[tuple[ag.Reg, int]], words: Any) -> None:
-    """The sum of pairs of words, in order."""
+def _add_words(k: ag.TileBuilder, sums: ag.Reg, loaded: Sequence[ag.Reg], reads: Sequence[tuple[ag.Reg, int]], words: Any = None) -> None:
+    """The sum of pairs of words, in order; `words` is the token of those that other waves write."""
     k.v_mov_b32(sums[0], 0)
     k.v_mov_b32(sums[1], 0)
     for first in range(0, len(reads), len(loaded)):
