@@ -48,7 +48,7 @@ class _Large:
     @classmethod
     def of(cls, p: ag.Values, q: Any, k: Any) -> _Large | None:
         """None where no query has such scores."""
-        if p["scale"] == "folded" and not p["window"]:
+        if not (q.size and k.size) or (p["scale"] == "folded" and not p["window"]):
             return None
         factor = p["softmax_scale"] / np.log(2)
         q, k = (one.astype(np.float64) for one in (q, k))
