@@ -36,7 +36,8 @@ def launcher(arch: str, sizes: dict[str, int], checks: bool | Collection[str]) -
         raise SystemExit(f"gemm-bf16 on {arch} went wrong")
     arguments = library.problem(parameters, 0).arguments
     device = emulator(built, arch, options, lambda sentence: None, program)
-    values = {name: device.upload(value).address if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    values = {one.name: device.upload(value).address if isinstance(value := arguments[one.name], np.ndarray) else value
+              for one in contract.arguments}
     packed = pack(contract.arguments, values)
     kernel = device.load(CodeObject.load(built.code_object)).kernel(built.kernel.resources.name)
     grid, flop = contract.grid_of(parameters), float(2 * sizes["m"] * sizes["n"] * sizes["k"])
