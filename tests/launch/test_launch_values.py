@@ -484,7 +484,7 @@ def test_gemm_refuses_what_is_outside_its_contract(fresh_cache: Any) -> None:
         ((a[:0], b), "a of gemm.bf16 has no rows: [M, K] is [0, 128]; 1 and more would work"),
         ((a, b[:0]), "b of gemm.bf16 has no rows: [N, K] is [0, 128]"),
         ((a[:, :0], b[:, :0]), "a of gemm.bf16 has no columns"),
-        ((a, [1.0]), "gemm.bf16 takes tensors, got a list"),
+        ((a, [1.0]), "gemm.bf16 takes tensors, got a float as b"),
     ]
     with EmulatedDevice("gfx950") as device:
         for tensors, sentence in cases:
