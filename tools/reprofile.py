@@ -152,10 +152,14 @@ def beside(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[
 @click.option("--before", type=click.Path(path_type=Path, exists=True), help="Print the rows of --json beside those of this file.")
 def main(gpu: str | None, kernel: str | None, path: Path | None, before: Path | None) -> None:
     """Print the table."""
+    if before is not None and path is None:
+        raise click.UsageError("--before compares with the file that --json names")
+    if before is not None and path is not None and not path.exists():
+        raise click.UsageError(f"--before compares with the file of --json, and there is no {path}; a run without --before makes it")
+    if before is not None and (gpu is not None or kernel is not None):
+        raise click.UsageError("--before compares all rows of two files; without --gpu and --kernel it would work")
     try:
-        if before is not None:
-            if path is None:
-                raise click.UsageError("--before compares with the file that --json names")
+        if before is not None and path is not None:
             click.echo(beside(kept(before), kept(path)), nl=False)
             return
         source = source_digest(PREDICTING_ROOMS)

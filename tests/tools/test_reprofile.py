@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,6 +66,22 @@ def test_two_files_stand_beside_each_other() -> None:
     turns = {f"rope | {gpu} | {name} | b=1": {"us": 1.0} for name, gpu in (("a", "MI355X"), ("b", "MI300X"), ("c", "MI355X"))}
     lines = reprofile.beside({}, turns).splitlines()
     assert [line.split()[1] for line in lines if line.startswith("| ")] == ["rope", "a", "c", "rope", "b"]
+
+
+def test_a_comparison_has_two_files_and_chooses_no_rows(tmp_path: Path) -> None:
+    """What it would not heed is refused."""
+    before, after, absent = (str(tmp_path / name) for name in ("before", "after", "absent"))
+    for path, time in ((before, 10.0), (after, 20.0)):
+        Path(path).write_text(json.dumps({"source": path, "rows": {"rope | MI355X | a | b=1": {"us": time}}}))
+    both = ["--json", after, "--before", before]
+    compared = CliRunner().invoke(reprofile.main, both)
+    assert compared.exit_code == 0 and "10.0 / 20.0 (+100.0%)" in compared.output
+    for given in (["--gpu", "MI355X"], ["--kernel", "rope"]):
+        found = CliRunner().invoke(reprofile.main, [*both, *given])
+        assert found.exit_code == 2 and "compares all rows of two files" in found.output
+    for given, told in (([], "the file that --json names"), (["--json", absent], f"there is no {absent}; a run without --before makes it")):
+        found = CliRunner().invoke(reprofile.main, ["--before", before, *given])
+        assert found.exit_code == 2 and told in found.output and "0 rows" not in found.output
 
 
 def test_a_line_has_a_place_for_a_loop_that_is_not_there() -> None:
