@@ -21,6 +21,7 @@ CASES: list[Case] = [
     ("gfx950", {"columns": 1001, "bias": True, "residual": True, "dropout": True, "dresidual": True},
      {"rows": 9, "each": 2, "p": 0.3, "seed": 1 << 40 | 3, "offset": 1 << 33 | 9, "dresidual_stride": 1010}, "random:5"),
     ("gfx942", {"columns": 111, "kind": "rms", "dropout": True, "rounds": 10, "dtype": "f32"}, {"rows": 35, "p": 0.5}, "serial"),
+    ("gfx950", {"columns": 1}, {"rows": 3}, "random:4"),
 ]
 
 
