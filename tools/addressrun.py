@@ -7,7 +7,7 @@ next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,13 +30,15 @@ from asmgen.tuning.started import launch_list, upload, values_of
 
 @dataclass(frozen=True)
 class AddressReport:
-    """All sequences of addresses of a launch of `program`, with the table that they are terms of, and the decisions of waves."""
+    """All sequences of addresses of a launch of `program`, with the table that they are terms of, and the decisions of waves. `met` says,
+    by instruction and wave, how many branches the wave had met at each execution."""
 
     sequences: tuple[AddressSequence, ...]
     table: TermTable
     launch: LaunchResult
     decisions: DecisionTerms
     program: Program
+    met: Mapping[tuple[int, int], Sequence[int]]
 
     @property
     def algebra(self) -> Polynomials:
@@ -95,4 +97,5 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
         rules = TermRules(given_arguments(launches.steps[own].kernel, contract))
         device.follow(Tracker(device.memory, rules))
         replace(launches, steps=launches.steps[own:own + 1]).start(device, values)
-        return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1], rules.decisions, followed)
+        return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1], rules.decisions, followed,
+                             rules.accesses.met)

@@ -29,7 +29,7 @@ from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.disjointwrites import is_stride
 from asmgen.tools.entry import status_of
 from asmgen.tools.indexruns import IndexJudge
-from asmgen.tools.limitlaunches import LimitCheck, Wrap
+from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits, Wrap
 from asmgen.tools.mutantruns import Runs
 from asmgen.tools.proof import PROVEN, REFUTED, UNKNOWN
 from asmgen.tools.proofclasses import given_launches
@@ -82,13 +82,13 @@ def wide_strides(built: Built) -> Iterator[tuple[str, Built]]:
 def at_limits(family: Family, built: Built) -> str:
     """What addresses at the contract's limits say."""
     contract, build = built.kernel.contract, built.kernel.parameters
-    found: Wrap | str | None = None
+    judged = SeenAtLimits()
     for launch in given_launches(contract, build):  # loops go round in some
         report = run_addresses(family, built, contract.resolve_run({**build, **launch}))
-        found = LimitCheck(report, contract, build).wrap()
+        found = LimitCheck(report, contract, build, judged).wrap()
         if found is not None:
             return REFUTED if isinstance(found, Wrap) else UNKNOWN
-    return PROVEN
+    return PROVEN if judged.unseen() is None else UNKNOWN
 
 
 def faults(family: Family, built: Built, count: int, seed: int, seconds: float) -> Iterator[tuple[str, str, str]]:

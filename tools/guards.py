@@ -2,7 +2,8 @@
 
 Some of these follow from the graph of the code. Others do not, as a way that the graph has is none for the values that registers have
 there: a step that is shared by a whole tile and a cut one returns to where its flag says. So branches count too that a wave met once on its
-way, if what they compare is in the formula that may wrap.
+way, if what they compare is in the formula that may wrap. From such a branch, both ways lead to the instruction: what a wave does there
+after the other way is known from a launch that went it, and from no other.
 """
 
 from __future__ import annotations
@@ -22,26 +23,49 @@ class Guards:
         self._report = report
         self._flow = control_flow(report.program)
         self._position = {id(instruction): number for number, instruction in enumerate(report.program.instructions)}
-        self._once: dict[int, list[Decision]] = {}
+        self._once: dict[int, list[tuple[int, Decision]]] = {}
         self._reached: dict[int, frozenset[int]] = {}
-        self._leading: dict[tuple[int, int], tuple[Decision, ...]] = {}
+        self._both: dict[tuple[int, int, int], tuple[tuple[Decision, ...], tuple[Decision, ...]]] = {}
 
-    def of(self, instruction: Instruction, wave: int) -> tuple[Decision, ...]:
-        """The decisions without which a wave would not have come there. A branch that it met more than once is none: a loop's trips differ
-        with sizes."""
+    @property
+    def known(self) -> bool:
+        """Whether code goes on at known places alone. Else there are no guards: which ways lead to an instruction is not known."""
+        return not self._flow.indirect
+
+    def of(self, instruction: Instruction, wave: int, place: int) -> tuple[Decision, ...]:
+        """The decisions without which a wave would not have come there, of those before its execution number `place`. A branch that it met
+        more than once is none: a loop's trips differ with sizes."""
+        return self._decided(instruction, wave, place)[0]
+
+    def before(self, instruction: Instruction, wave: int, place: int) -> tuple[Decision, ...]:
+        """All other decisions before that execution that it met once: from there, both ways lead to the instruction."""
+        return self._decided(instruction, wave, place)[1]
+
+    def position(self, instruction: Instruction) -> int:
+        """Its number in the program, which is the same in all launches."""
+        return self._position[id(instruction)]
+
+    def went(self, instruction: Instruction, wave: int) -> frozenset[tuple[int, bool]]:
+        """The ways from which a wave came there: positions of branches, and what SCC was."""
+        met = self._report.met.get((id(instruction), wave), ())
+        ways = self._report.decisions.by_wave.get(wave, [])[:met[-1] if met else 0]
+        return frozenset((self._position[id(branch)], held) for branch, _, held in ways)
+
+    def _decided(self, instruction: Instruction, wave: int, place: int) -> tuple[tuple[Decision, ...], tuple[Decision, ...]]:
         here = self._flow.block_of[self._position[id(instruction)]]
+        met = self._report.met.get((id(instruction), wave), ())
+        count = met[place] if place < len(met) else 0
+        if not self.known:
+            return (), ()
         if wave not in self._once:
-            met = Counter(id(branch) for branch, _, _ in self._report.decisions.by_wave.get(wave, []))
-            self._once[wave] = [one for one in self._report.decisions.of(wave) if met[id(one.branch)] == 1]
-        if (here, wave) not in self._leading:
-            self._leading[here, wave] = tuple(one for one in self._once[wave] if here not in self._from(one, False))
-        return self._leading[here, wave]
-
-    def before(self, instruction: Instruction, wave: int) -> tuple[Decision, ...]:
-        """All decisions that it met once, and from which code goes on to the instruction."""
-        self.of(instruction, wave)
-        here = self._flow.block_of[self._position[id(instruction)]]
-        return tuple(one for one in self._once[wave] if here in self._from(one, True))
+            times = Counter(id(branch) for branch, _, _ in self._report.decisions.by_wave.get(wave, []))
+            self._once[wave] = [(number, one) for number, one in self._report.decisions.of(wave) if times[id(one.branch)] == 1]
+        if (here, wave, count) not in self._both:
+            known = [one for number, one in self._once[wave] if number < count]
+            other = [here in self._from(one, False) for one in known]
+            self._both[here, wave, count] = (tuple(one for one, both in zip(known, other, strict=True) if not both),
+                                             tuple(one for one, both in zip(known, other, strict=True) if both))
+        return self._both[here, wave, count]
 
     def _from(self, decision: Decision, same: bool) -> frozenset[int]:
         """The blocks that can follow a branch that goes the same way as it did, or the other one."""

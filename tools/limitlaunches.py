@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,34 @@ class Wrap:
     workgroup: tuple[int, int, int]
     item: int
     off: int
+
+
+@dataclass
+class SeenAtLimits:
+    """What launches of one program showed so far. `formulas` are those that were checked at the limits, with the decisions before them;
+    `ways` (instruction, branch, what SCC was) those that led waves to accesses; `needed` such ways that legal launches need: the access
+    would wrap there by the formula of the other way, and is judged by its own one in a launch that went it."""
+
+    formulas: set[tuple[str, ...]] = field(default_factory=set)
+    ways: set[tuple[int, int, bool]] = field(default_factory=set)
+    needed: dict[tuple[int, int, bool], tuple[str, str]] = field(default_factory=dict)
+
+    def unseen(self) -> tuple[str, str] | None:
+        """An access and a branch, whose other way no launch went on to the access."""
+        return next((texts for way, texts in self.needed.items() if way not in self.ways), None)
+
+
+@dataclass
+class _Formula:
+    """A part of addresses that wraps off, where `waves` come by decisions: without `leading` they would not, from `open` both ways lead
+    there. `others` are instructions with the same part and decisions."""
+
+    part: Term
+    sequence: AddressSequence
+    leading: tuple[Decision, ...]
+    open: tuple[Decision, ...]
+    waves: list[int] = field(default_factory=list)
+    others: dict[int, str] = field(default_factory=dict)
 
 
 def word_of(value: Any) -> int:
@@ -143,48 +171,78 @@ def _resolved(contract: KernelContract, build: Values, values: Values) -> dict[s
 
 
 class LimitCheck:
-    """Of the sequences of one launch, at the limits of the contract. `checked` are formulas, with the decisions that lead to them, of
-    launches before, which are not checked again."""
+    """Of the sequences of one launch, at the limits of the contract. `judged` is what launches before showed: what they checked is not
+    checked again."""
 
-    def __init__(self, report: AddressReport, contract: KernelContract, build: Values, checked: set[tuple[str, ...]] | None = None) -> None:
-        self._checked = set[tuple[str, ...]]() if checked is None else checked
+    def __init__(self, report: AddressReport, contract: KernelContract, build: Values, judged: SeenAtLimits | None = None) -> None:
+        self.judged = SeenAtLimits() if judged is None else judged
         self._report, self._contract, self._build = report, contract, build
         self._number = {variable.name: number for number, variable in enumerate(report.algebra.variables) if variable.given}
         self._functions = TermFunctions()
         self._guards = Guards(report)
-        self._asked: dict[tuple[int, int, frozenset[str]], tuple[Decision, ...]] = {}
+        self._texts: dict[tuple[int, str, tuple[Term, Term], bool], str] = {}
         self._names: dict[Term, frozenset[str]] = {}
         self.launches = 0
 
     def wrap(self) -> Wrap | str | None:
         """The first wrap, in the order of limits; why it cannot be told; or None. Offsets of buffers wrap where they then lie in range."""
-        parts: dict[tuple[Term, Any], AddressSequence] = {}
-        algebra = self._report.algebra
-        for sequence in self._report.sequences:
-            for term in sequence.terms if sequence.what in ("address", "offset") else ():
-                part = wrapped_part(self._report, term) if term is not None else ()
-                if part:
-                    guards = self._guards.of(sequence.instruction, sequence.waves[0])
-                    parts.setdefault((part, tuple((id(one.branch), one.name, one.parts, one.held) for one in guards)), sequence)
-        keys = {key: (algebra.text(key[0]), *sorted(f"{held} {name} {algebra.text(first)} {algebra.text(second)}"
-                                                    for _, name, (first, second), held in key[1])) for key in parts}
-        parts = {key: sequence for key, sequence in parts.items() if keys[key] not in self._checked}
-        self._checked.update(keys.values())
+        parts = self._formulas()
         if not parts:
             return None
-        involved = frozenset[str]().union(*(self._given(part) for part, _ in parts))
+        involved = frozenset[str]().union(*(self._given(one.part) for one in parts))
         sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
                  and (parameter.name in involved or not parameter.default_from)]
         for launch in limit_launches(self._contract, self._build, sizes):
             self.launches += 1
-            for (part, _), sequence in parts.items():
+            for formula in parts:
                 try:
-                    found = self._at(launch, part, sequence)
+                    found = self._at(launch, formula)
                 except (KeyError, TypeError, ValueError) as error:
                     return f"what may wrap is made of what is not followed ({error})"
                 if found is not None:
-                    return found
+                    lost = "code goes on at computed addresses: whether what may wrap is reached is not known"
+                    return found if self._guards.known else lost
         return None if self.launches else "no launch at the contract's limits was found"
+
+    def _formulas(self) -> list[_Formula]:
+        """What may wrap and was not checked before."""
+        found: dict[tuple[str, ...], _Formula] = {}
+        algebra, position = self._report.algebra, self._guards.position
+        records: dict[int, list[AddressSequence]] = {}
+        for sequence in self._report.sequences:
+            if sequence.what == "records":
+                records.setdefault(id(sequence.instruction), []).append(sequence)
+            at = position(sequence.instruction)
+            self.judged.ways.update((at, *way) for way in self._guards.went(sequence.instruction, sequence.waves[0]))
+        for sequence in self._report.sequences:
+            at = position(sequence.instruction)
+            ends = sorted({str(one.terms) for one in records.get(id(sequence.instruction), []) if set(one.waves) & set(sequence.waves)})
+            terms = sequence.terms if sequence.what in ("address", "offset") else ()
+            parts = {wrapped_part(self._report, term): place for place, term in reversed([*enumerate(terms)]) if term is not None}
+            for part, place in parts.items():
+                for wave in sequence.waves if part else ():
+                    leading = self._guards.of(sequence.instruction, wave, place)
+                    either = tuple(one for one in self._guards.before(sequence.instruction, wave, place) if self._compares(one, part))
+                    key = (algebra.text(part), *ends, "", *sorted(map(self._text, leading)), "", *map(self._text, either))
+                    formula = found.setdefault(key, _Formula(part, sequence, leading, either))
+                    formula.waves.append(wave)
+                    formula.others[at] = sequence.instruction.text
+        new = [formula for key, formula in found.items() if key not in self.judged.formulas]
+        self.judged.formulas.update(found)
+        return new
+
+    def _text(self, decision: Decision) -> str:
+        """The same in all launches of a program, and for no other branch."""
+        key = id(decision.branch), decision.name, decision.parts, decision.held
+        if key not in self._texts:
+            first, second = map(self._report.algebra.text, decision.parts)
+            self._texts[key] = f"{self._guards.position(decision.branch)} {decision.held} {decision.name} {first} {second}"
+        return self._texts[key]
+
+    def _compares(self, decision: Decision, part: Term) -> bool:
+        """Whether a branch compares arguments that may wrap in the part."""
+        names = self._given(part)
+        return any(name in names and not name.startswith(_IDS) for one in decision.parts for name in self._given(one))
 
     def _given(self, term: Term) -> frozenset[str]:
         if term not in self._names:
@@ -205,8 +263,9 @@ class LimitCheck:
                 waiting += [number for monomial, _ in inner for number in monomial] if isinstance(inner, tuple) else []
         return frozenset(names)
 
-    def _at(self, launch: dict[str, Any], part: Term, sequence: AddressSequence) -> Wrap | None:
-        """A wrap of the sequence in a launch."""
+    def _at(self, launch: dict[str, Any], formula: _Formula) -> Wrap | None:
+        """A wrap of the formula in a launch. Where a wave would go another way to the access, that is noted, and is no wrap."""
+        part, sequence = formula.part, formula.sequence
         chance = random.Random(_SEED)
         grid = self._contract.grid_of(launch)
         x, y, z = self._contract.workgroup
@@ -222,11 +281,11 @@ class LimitCheck:
             else:
                 pointers += 1
                 fixed[number] = _POINTERS + pointers * _APART
-        strides, names = self._strides(part), self._given(part)
+        strides = self._strides(part)
         for sample in range(_SAMPLES if not strides else _FEW_SAMPLES):
             ids = [(0, size - 1)[sample >> axis & 1] if sample < 8 else chance.randrange(size) for axis, size in enumerate(grid)]
             lane = (LANES - 1, 0)[sample & 1] if sample < 8 else chance.randrange(LANES)
-            wave = chance.choice(sequence.waves)
+            wave = chance.choice(formula.waves)
             item = wave % waves * LANES + lane
             given = dict(fixed)
             for axis, name in enumerate("xyz"):
@@ -235,30 +294,29 @@ class LimitCheck:
             for bit in range(10):
                 if f"item.{bit}" in self._number:
                     given[self._number[f"item.{bit}"]] = item >> bit & 1
-            if not self._goes(sequence, wave, given, names):
+            if self._other_way(formula.leading, given) is not None:
                 continue
             meant, off = self._meant(sequence, part, given, strides)
             if off and meant % _APART < _MEMORY and not self._dropped(sequence, part, given):
+                other = self._other_way(formula.open, given)
+                if other is not None:
+                    way = self._guards.position(other.branch), not other.held
+                    self.judged.needed.update({(at, *way): (text, other.branch.text) for at, text in formula.others.items()})
+                    continue
                 return Wrap(sequence, launch, (ids[0], ids[1], ids[2]), item, off)
         return None
 
-    def _goes(self, sequence: AddressSequence, wave: int, given: dict[int, int], names: frozenset[str]) -> bool:
-        """Whether a wave that decides by the formulas of another one comes to the instruction; where that is not known, it does. `names` is
-        what may wrap there."""
+    def _other_way(self, decisions: Sequence[Decision], given: dict[int, int]) -> Decision | None:
+        """The first that is another one there. Where that is not known, it is the same."""
         algebra, values = self._report.algebra, dict(given)
-        key = id(sequence.instruction), wave, names
-        if key not in self._asked:
-            asked = [one for one in self._guards.before(sequence.instruction, wave)
-                     if any(name in names and not name.startswith(_IDS) for part in one.parts for name in self._given(part))]
-            self._asked[key] = *self._guards.of(sequence.instruction, wave), *asked
-        for decision in self._asked[key]:
+        for decision in decisions:
             try:
                 first, second = (algebra.value(part, values, self._functions) for part in decision.parts)
             except (KeyError, TypeError, ValueError):
                 continue
             if decision.holds(first, second) != decision.held:
-                return False
-        return True
+                return decision
+        return None
 
     def _strides(self, part: Term) -> list[int]:
         """Where products are functions, as they are too long for polynomials: the variables that are strides; else none."""

@@ -21,7 +21,7 @@ from asmgen.tools.algebrarun import SEED, run_algebra
 from asmgen.tools.build import Built
 from asmgen.tools.executed import executed
 from asmgen.tools.hashrun import HashReport, run_hashes
-from asmgen.tools.limitlaunches import LimitCheck
+from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
 from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, steady
 from asmgen.tools.runner import run_kernel
@@ -37,6 +37,7 @@ _DRAWN = 4
 _CHANCE = "a wrong term has the right residue with probability degree / 2^30 a run"
 _CANCELS = "what cancels in the formula, as a maximum does, is as launches on floats show it, on data that a wrong one ruins"
 _SIZES = "the kernel decides by sizes as in these launches: other sizes run the same code for more rounds and more workgroups"
+_WAYS = "where a size turns a branch from which both ways lead to an access, its address is as in a launch that went that way"
 
 
 @dataclass
@@ -166,20 +167,30 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     if len(built.kernel.launches) > 1:
         assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
     claim = Claim(INDEX, PROVEN, scope, assumed)
-    checked = set[tuple[str, ...]]()
+    limits = SeenAtLimits()
     for values in covering(ran.launched, ran.counts):
-        claim = _with_addresses(claim, family, built, values, program, checked) if claim.status == PROVEN else claim
-    return claim
+        claim = _with_addresses(claim, family, built, values, program, limits) if claim.status == PROVEN else claim
+    return _with_ways(claim, limits) if claim.status == PROVEN else claim
+
+
+def _with_ways(claim: Claim, limits: SeenAtLimits) -> Claim:
+    """Unknown where a size sends waves another way to an access that may wrap than any launch."""
+    unseen = limits.unseen()
+    if unseen is not None:
+        access, branch = unseen
+        why = f"a size that lets the address wrap turns `{branch}`, and no launch followed comes here that way"
+        return replace(claim, status=UNKNOWN, reason=why, at=access)
+    return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if limits.needed else claim
 
 
 def _with_addresses(claim: Claim, family: Family, built: Built, values: Mapping[str, Any], program: Program | None,
-                    checked: set[tuple[str, ...]]) -> Claim:
+                    limits: SeenAtLimits) -> Claim:
     """A claim that is proven but for what addresses are for all sizes."""
     report = run_addresses(family, built, values, program=program)
     for sequence in report.sequences:
         if not sequence.known:
             return replace(claim, status=UNKNOWN, reason=f"the {sequence.what} is not known as a formula", at=sequence.instruction.text)
-    check = LimitCheck(report, built.kernel.contract, built.kernel.parameters, checked)
+    check = LimitCheck(report, built.kernel.contract, built.kernel.parameters, limits)
     wrap = check.wrap()
     if isinstance(wrap, str):
         return replace(claim, status=UNKNOWN, reason=wrap)
@@ -188,8 +199,8 @@ def _with_addresses(claim: Claim, family: Family, built: Built, values: Mapping[
         return replace(claim, status=REFUTED, at=wrap.sequence.instruction.text, counterexample=shown,
                        reason=f"the {wrap.sequence.what} wraps: it is {abs(wrap.off):#x} bytes from where it should be")
     if check.launches:
-        limits = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
-        return replace(claim, assumptions=tuple(dict.fromkeys((*claim.assumptions, limits))))
+        largest = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
+        return replace(claim, assumptions=tuple(dict.fromkeys((*claim.assumptions, largest))))
     return claim
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.emulator.terms.termwords import FUNCTIONS
 from asmgen.kernels.registry import family
+from asmgen.program.program import Instruction, Program
+from asmgen.reader.assembly import read_text
 from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.limitlaunches import LimitCheck, Wrap, limit_launches, not_restored
@@ -53,9 +57,48 @@ def test_a_branch_keeps_far_rows_from_wide_stores() -> None:
     assert LimitCheck(report, contract, build).wrap() is None
     around = [one for one in program.instructions if one.name == "s_cbranch_scc1" and "no_ending" in (one.target or "")]
     assert len(around) == 2
+    computed = program.with_items([*program.items, *read_text("s_setpc_b64 s[0:1]\n", program.arch)[0].items])
+    found = LimitCheck(run_addresses(library, built, values, program=computed), contract, build).wrap()
+    assert isinstance(found, str) and "computed addresses" in found
     always = program.with_items(item for item in program.items if item is not around[1])
     found = LimitCheck(run_addresses(library, built, values, program=always), contract, build).wrap()
     assert isinstance(found, Wrap) and found.sequence.instruction.name == "buffer_store_dwordx4"
+
+
+FAR = 0x1000
+JUMP = "s_cmp_gt_u32 s90, {far}\ns_cbranch_scc1 over{number}\ns_nop 0\nover{number}:\n"
+
+
+def with_jumps(program: Program, where: Callable[[Instruction], bool]) -> Program:
+    """With a branch over an s_nop, for far rows of D, in front of some instructions. s90 keeps ldd, which its register does not."""
+    ldd = next(one.operands[1] for one in program.instructions if one.name == "s_mul_i32" and one.operands[2] == 2)
+    items: list[Any] = []
+    for item in program.items:
+        wait = isinstance(item, Instruction) and item.name == "s_waitcnt" and not any("s90" in str(one) for one in items)
+        added = JUMP.format(far=FAR, number=len(items)) if isinstance(item, Instruction) and where(item) else ""
+        items += read_text(f"{added}s_endpgm\n", program.arch)[0].items[:-1]
+        items.append(item)
+        items += read_text(f"s_mov_b32 s90, s{ldd.index}\ns_endpgm\n", program.arch)[0].items[:-1] if wait else []
+    return program.with_items(items)
+
+
+def test_branches_that_do_not_keep_waves_from_a_store() -> None:
+    """Such behind the stores lead to none of them. One in front, from which both ways lead to them, leaves open what a wave does that goes
+    the other way, until a launch does."""
+    stride, sizes = CASES["gemm-bf16"]
+    library = family("gemm-bf16")
+    built = widened(build_kernel(library, "gfx950", {}, verify=False), stride)
+    contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
+    values = contract.resolve_run({**build, **sizes})
+    behind = with_jumps(program, lambda one: one.name == "s_endpgm")
+    assert isinstance(LimitCheck(run_addresses(library, built, values, program=behind), contract, build).wrap(), Wrap)
+    multiplied = next(one for one in program.instructions if one.name == "s_mul_i32" and one.operands[2] == 2)
+    front = with_jumps(program, lambda one: one is multiplied)
+    near = LimitCheck(run_addresses(library, built, values, program=front), contract, build)
+    assert near.wrap() is None and str(near.judged.unseen()[1:]).startswith("('s_cbranch_scc1 over")
+    far = contract.resolve_run({**build, **sizes, stride: FAR + 8})
+    assert isinstance(LimitCheck(run_addresses(library, built, far, program=front), contract, build, near.judged).wrap(), Wrap)
+    assert near.judged.unseen() is None
 
 
 def test_both_halves_of_a_product_are_no_wrap() -> None:

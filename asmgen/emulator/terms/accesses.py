@@ -11,6 +11,7 @@ import numpy as np
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles
 from asmgen.emulator.machine.state import LANES, M0, Group
+from asmgen.emulator.terms.decisions import DecisionTerms
 from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.emulator.terms.termstate import TermState
 from asmgen.emulator.terms.termwords import TermTable
@@ -53,7 +54,10 @@ class AccessTerms:
     """The terms of all executions, by instruction and by wave of the launch."""
 
     state: TermState
+    branches: DecisionTerms
     executed: dict[tuple[int, str], dict[int, list[tuple[int, ...]]]] = field(default_factory=dict)
+    met: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """By instruction and wave: how many branches the wave had met at each execution."""
     instructions: dict[int, Instruction] = field(default_factory=dict)
 
     def note(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
@@ -67,6 +71,10 @@ class AccessTerms:
         def step(group: Group) -> None:
             first = machine.first_workgroup * (machine.waves // machine.workgroups)
             lanes = group.lanes()
+            for row in range(group.size):
+                wave = int(group.waves[row]) + first
+                if lanes[row].any():
+                    self.met.setdefault((id(instruction), wave), []).append(len(self.branches.by_wave.get(wave, ())))
             for what, terms in parts:
                 found = np.broadcast_to(terms(group), (group.size, LANES))
                 by_wave = self.executed.setdefault((id(instruction), what), {})

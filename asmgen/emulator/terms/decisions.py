@@ -101,14 +101,14 @@ class DecisionTerms:
         machine, shadow, index = carrier.machine, carrier.shadow, operand.index
         return lambda group: self.state.filled(shadow.scalar[index, group.select], machine.scalar[index, group.select])
 
-    def of(self, wave: int) -> list[Decision]:
-        """The decisions of a wave whose parts are known."""
+    def of(self, wave: int) -> list[tuple[int, Decision]]:
+        """The decisions of a wave whose parts are known, each with the number of branches that the wave met before."""
         terms = self.state.table.terms
         found = []
-        for branch, (name, one, other), held in self.by_wave.get(wave, []):
+        for number, (branch, (name, one, other), held) in enumerate(self.by_wave.get(wave, [])):
             first, second = (terms[one], terms[other]) if name else (None, None)
             if first is not None and second is not None:
-                found.append(Decision(branch, name, (first, second), held))
+                found.append((number, Decision(branch, name, (first, second), held)))
         return found
 
 

@@ -54,8 +54,8 @@ class TermRules(Rules):
         self.cells = NibbleCells()
         self.state = TermState()
         self.arguments = arguments
-        self.accesses = AccessTerms(self.state)
         self.decisions = DecisionTerms(self.state)
+        self.accesses = AccessTerms(self.state, self.decisions)
 
     def begin(self, carrier: HandleCarrier, descriptor: KernelDescriptor, dispatch: Dispatch) -> None:
         """Name what the hardware gives to waves: arguments, ids of workgroups, bits of the work-item's number."""
