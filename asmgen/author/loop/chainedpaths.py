@@ -67,7 +67,7 @@ class ChainedPaths:
         self.opened: list[int] = []
         self.looped: list[int] = []
         self.closing: list[tuple[list[int], list[int]]] = []  # by phase: the last steps, and those that an overlapped epilogue serves
-        self.firsts: dict[int, int] = {}  # by phase: the next item's first step
+        self.firsts: dict[tuple[int, bool], int] = {}  # by phase: the next item's first step, and the one with the rest of an epilogue
 
     @property
     def least(self) -> int:
@@ -170,7 +170,7 @@ class ChainedPaths:
         if epilogue.again is not None:
             k.s_cbranch_vccnz(epilogue.again)
         self._meet()
-        if crosses:
+        if rest:
             self._cross(phase, rest)
         self._emit_next(phase)
         k.label(other)
@@ -186,7 +186,7 @@ class ChainedPaths:
     def _emit_first(self, phase: int, rest: Sequence[Unit] = ()) -> None:
         """The next item's first step, and on to the loop."""
         k, phase_after = self.k, (phase + self.far) % self.unroll
-        self.firsts.setdefault(phase, self._first(phase_after, rest))
+        self.firsts[phase, bool(rest)] = self._first(phase_after, rest)
         if rest:
             k.s_cmp_lg_u32(self.chain.over, 0)
             k.s_cbranch_scc1(self.ended)
@@ -220,7 +220,8 @@ class ChainedPaths:
             after = (phase + steps - self.far) % self.unroll
             found += [*looped, *self.closing[after][choice.served]]
             phase = (phase + steps) % self.unroll
-            found += [self.firsts[after]] * (item == 0)
+            if item == 0:
+                found.append(self.firsts.get((after, choice.served), self.firsts[after, False]))
         return found
 
 
