@@ -10,7 +10,8 @@ instructions stands there as soon as its operands have arrived.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
 from asmgen.author.schedule.schedulereport import occupancy
@@ -133,20 +134,12 @@ def overlapped(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit], arch: str)
     pending = deque(epilogue)
     order: list[Sync | Unit] = []
     matrix: list[int] = []  # positions of the matrix units placed so far
-    room = 0
-    for position, entry in enumerate(copy):
+    for position, (entry, room) in enumerate(_with_room(copy, arch, clocks("slot"))):
         while isinstance(entry, Sync) and pending and pending[0].effects.reads & scc.mask:
             order.append(pending.popleft())  # no branch of the schedule may stand between this unit and what it tests
         order.append(entry)
-        if isinstance(entry, Sync):
-            continue
-        if is_matrix(entry):
+        if _is_matrix(entry):
             matrix.append(position)
-            room = _room(entry, arch, clocks("slot"))
-        else:
-            room -= 1
-        if position + 1 < len(copy) and not _is_matrix(copy[position + 1]):
-            continue  # the copy has more units for this gap
         settled = matrix[-_SETTLED + 1] if len(matrix) >= _SETTLED - 1 else 0
         while pending and room > 0 and rest.allows(pending[0], position + 1, settled):
             order.append(pending.popleft())
@@ -159,14 +152,8 @@ def filled(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list
     code that hands a SCC on needs but stand together."""
     rest, pending = _Rest(copy), deque(_together(code))
     order: list[Sync | Unit] = []
-    room = 0
-    for position, entry in enumerate(copy):
+    for position, (entry, room) in enumerate(_with_room(copy, arch, clocks("mfma_operand_read"))):
         order.append(entry)
-        if isinstance(entry, Sync):
-            continue
-        room = _room(entry, arch, clocks("mfma_operand_read")) if is_matrix(entry) else room - 1
-        if position + 1 < len(copy) and not _is_matrix(copy[position + 1]):
-            continue
         while pending and room > 0 and all(rest.allows(unit, position + 1, position + 1, scc.mask) for unit in pending[0]):
             room -= len(pending[0])
             order += pending.popleft()
@@ -178,22 +165,28 @@ def crossed(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> lis
     overwrites, or otherwise must not follow one of its units, stands before that. The copy reads no SCC from before it."""
     pending = deque(_together(code))
     order: list[Sync | Unit] = []
-    room = 0
-    for position, entry in enumerate(copy):
+    for entry, room in _with_room(copy, arch, clocks("mfma_operand_read")):
         if not isinstance(entry, Sync):
             last = max((number for number, group in enumerate(pending, 1) if any(_precedes(unit, entry) for unit in group)), default=0)
             for _ in range(last):
                 order += pending.popleft()
         order.append(entry)
-        if isinstance(entry, Sync):
-            continue
-        room = _room(entry, arch, clocks("mfma_operand_read")) if is_matrix(entry) else room - 1
-        if position + 1 < len(copy) and not _is_matrix(copy[position + 1]):
-            continue
         while pending and room > 0:
             room -= len(pending[0])
             order += pending.popleft()
     return [*order, *(unit for group in pending for unit in group)]
+
+
+def _with_room(copy: Sequence[Sync | Unit], arch: str, issue: float) -> Iterator[tuple[Sync | Unit, int]]:
+    """The entries of a copy, each with the issue slots that are free after it: after the last unit before a matrix unit those that the
+    matrix unit before hides and the copy does not fill, after others none. A matrix unit itself takes `issue` clk."""
+    room = 0
+    for entry, following in zip_longest(copy, copy[1:]):
+        if isinstance(entry, Sync):
+            yield entry, 0
+            continue
+        room = _room(entry, arch, issue) if is_matrix(entry) else room - 1
+        yield entry, room if following is None or _is_matrix(following) else 0
 
 
 def _precedes(unit: Unit, other: Unit) -> bool:
