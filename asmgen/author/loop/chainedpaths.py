@@ -243,7 +243,5 @@ def _refuse_others(copies: Copies, closes: bool) -> None:
     if not closes:
         raise PipelineError("a chain goes over from the sources of one item to those of the next: views along K that the step reads "
                             "ahead, no walks, none read more than one iteration later than the farthest", copies.k.here())
-    leading = [unit for unit in copies.units.every() if unit.tag.ordinal in copies.units.shape.arrangement.lead]
-    if copies.units.shape.peel or any(copies.k.follows_sources(unit) for unit in leading):
-        raise PipelineError("a chain of items has no operations under t.first or t.later, and no loads that run before their step",
-                            copies.k.here())
+    if copies.units.shape.peel:
+        raise PipelineError("a chain of items has no operations under t.first or t.later", copies.k.here())
