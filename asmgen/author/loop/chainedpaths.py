@@ -37,11 +37,12 @@ from asmgen.program.program import Instruction, Item
 class Chain:
     """What makes a pipeline begin again for a next item while the last one's steps still run.
 
-    `advance()` emits scalar code without labels, at the begin and once an item, after its sources have gone over to the next one: after it
-    the registers of which the sources are made (first rows, pointers) are those of the item after that; SGPR `ended` is not 0 if there is
-    none, and `over` is what `ended` was. `begin()` emits scalar code where the next item becomes the present one. `sums` are accumulators
-    that begin from 0 in each item; before the pipeline they are 0. `onward` is a label for epilogues, which
-    go there in place of the kernel's end.
+    `advance()` emits code without labels, for the whole EXEC, which may take VGPR scratch. It stands at the begin and once an item, after
+    its sources have gone over to the next one: after it the registers of which the sources are made (first rows, pointers) are those of the
+    item after that; SGPR `ended` is not 0 if there is none, and `over` is what `ended` was. `begin()` emits scalar code where the next item
+    becomes the present one; what it changes, an epilogue reads before the loop's last step has ended, or copies. `sums` are accumulators
+    that begin from 0 in each item; before the pipeline they are 0. `onward` is a label for epilogues, which go there in place of the
+    kernel's end.
     """
 
     advance: Callable[[], None]

@@ -148,7 +148,7 @@ def overlapped(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit], arch: str)
 
 
 def filled(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list[Sync | Unit]:
-    """A copy with straight scalar code in its gaps, in its order; what finds no room follows the copy. Nothing in the copy reads SCC, so
+    """A copy with code without labels in its gaps, in its order; what finds no room follows the copy. Nothing in the copy reads SCC, so
     code that hands a SCC on needs but stand together."""
     rest, pending = _Rest(copy), deque(_together(code))
     order: list[Sync | Unit] = []

@@ -314,7 +314,7 @@ class Copies:
             plan.release(pin)
 
     def beside(self, span: CopySpan, emit: Callable[[], None]) -> int:
-        """Emit a copy with the scalar code that `emit` emits in its gaps."""
+        """Emit a copy with the code that `emit` emits, without labels, in its gaps."""
         k, every = self.k, self.units.entries(span)
         with k.section() as section:
             emit()
