@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.author.loop.overlap import overlapped
+from asmgen.author.loop.overlap import crossed, filled, overlapped
 from asmgen.author.schedule.schedules import Sync
 from asmgen.author.step.effects import Unit
 from asmgen.isa.registers import a, s, v
@@ -81,6 +81,19 @@ def test_what_tests_scc_is_not_parted_from_its_test_by_a_sync() -> None:
     names = texts(overlapped([*copy[:2], Sync("level"), copy[2]], units(k, pairs), "gfx950"))
     product, one, other = "v_mfma_f32_16x16x32_bf16", "s_add_u32", "s_addc_u32"
     assert names == [product, one, other, one, product, other, "level", product, one, other, one, other]
+
+
+def test_code_that_hands_an_scc_on_stands_together_and_never_between_the_units_of_a_copy_that_do() -> None:
+    k = Builder("epilogue", "gfx950")
+    pair = units(k, lambda: [k.s_add_u32(s[10], s[10], s[4]), k.s_addc_u32(s[11], s[11], 0)])
+    reset, test = units(k, lambda: k.s_add_u32(s[20], s[20], 1)), units(k, lambda: k.s_cmp_eq_u32(s[20], 0))
+    select = units(k, lambda: k.s_cselect_b32(s[21], 1, 0))
+    product = products(k, 2)
+    for place in (filled, crossed):
+        assert place([product[0], *reset, product[1]], pair, "gfx950") == [product[0], *reset, *pair, product[1]]
+    copy = [*test, *product, *select]
+    assert filled(copy, pair, "gfx950") == [*copy, *pair]
+    assert crossed(copy, pair, "gfx950") == [*pair, *copy]
 
 
 def test_memory_keeps_its_order() -> None:

@@ -148,8 +148,10 @@ def overlapped(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit], arch: str)
 
 
 def filled(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list[Sync | Unit]:
-    """A copy with code without labels in its gaps, in its order; what finds no room follows the copy. Nothing in the copy reads SCC, so
-    code that hands a SCC on needs but stand together."""
+    """A copy with code without labels in its gaps, in its order; what finds no room follows the copy. If nothing in the copy reads SCC,
+    code that hands one on needs but stand together; else all code follows."""
+    if _reads_scc(copy):
+        return [*copy, *code]
     rest, pending = _Rest(copy), deque(_together(code))
     order: list[Sync | Unit] = []
     for position, (entry, room) in enumerate(_with_room(copy, arch, clocks("mfma_operand_read"))):
@@ -162,7 +164,10 @@ def filled(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list
 
 def crossed(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list[Sync | Unit]:
     """A copy with the rest of an epilogue in its gaps, which comes before the copy in emission order: what reads a register that the copy
-    overwrites, or otherwise must not follow one of its units, stands before that. The copy reads no SCC from before it."""
+    overwrites, or otherwise must not follow one of its units, stands before that. The copy reads no SCC from before it; if something in the
+    copy reads SCC, the rest stands before it."""
+    if _reads_scc(copy):
+        return [*code, *copy]
     pending = deque(_together(code))
     order: list[Sync | Unit] = []
     for entry, room in _with_room(copy, arch, clocks("mfma_operand_read")):
@@ -187,6 +192,10 @@ def _with_room(copy: Sequence[Sync | Unit], arch: str, issue: float) -> Iterator
             continue
         room = _room(entry, arch, issue) if is_matrix(entry) else room - 1
         yield entry, room if following is None or _is_matrix(following) else 0
+
+
+def _reads_scc(copy: Sequence[Sync | Unit]) -> bool:
+    return any(entry.effects.reads & scc.mask for entry in copy if isinstance(entry, Unit))
 
 
 def _precedes(unit: Unit, other: Unit) -> bool:

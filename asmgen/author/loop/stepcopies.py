@@ -20,7 +20,7 @@ from asmgen.author.loop.redundantbarriers import barriers_between, redundant_bar
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
 from asmgen.author.step.effects import Unit
-from asmgen.isa.registers import Reg, s, scc
+from asmgen.isa.registers import Reg, s
 from asmgen.program.program import Label
 
 if TYPE_CHECKING:
@@ -320,10 +320,9 @@ class Copies:
             emit()
         code = section.units
         k.cut(section.start)
-        reads = any(unit.effects.reads & scc.mask for unit in every if isinstance(unit, Unit))
         noted = self._note_copy("first", every, span)
         mine = [entry for entry in every if isinstance(entry, Sync) or self.mine(entry)]
-        self._place([*mine, *code] if reads else filled(mine, code, k.arch))
+        self._place(filled(mine, code, k.arch))
         self._end_copy(span, None)
         return noted
 
