@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.author.loop.overlap import crossed, filled, overlapped
+from asmgen.author.loop.overlap import crossed, filled, handing_on, overlapped
 from asmgen.author.schedule.schedules import Sync
 from asmgen.author.step.effects import Unit
 from asmgen.isa.registers import a, s, v
@@ -94,6 +94,14 @@ def test_code_that_hands_an_scc_on_stands_together_and_never_between_the_units_o
     copy = [*test, *product, *select]
     assert filled(copy, pair, "gfx950") == [*copy, *pair]
     assert crossed(copy, pair, "gfx950") == [*pair, *copy]
+
+
+def test_what_uses_an_scc_from_before_is_counted() -> None:
+    k = Builder("epilogue", "gfx950")
+    move, test, carry = units(k, lambda: [k.s_mov_b32(s[1], 0), k.s_cmp_eq_u32(s[1], 0), k.s_addc_u32(s[2], s[2], 0)])
+    select = units(k, lambda: k.s_cselect_b32(s[3], 1, 0))[0]
+    assert [handing_on(code) for code in ([], [move, test, select], [move, select, move, select, test, select], [select, carry, select])] \
+        == [0, 0, 4, 3]
 
 
 def test_memory_keeps_its_order() -> None:

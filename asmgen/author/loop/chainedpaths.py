@@ -166,23 +166,23 @@ class ChainedPaths:
         epilogue.guard(other)
         crosses = epilogue.again is None and self.far > 1
         served, rest = self.copies.mixed(epilogue, span, crosses)
-        if self.far == 1:
-            self._go_over_late()
-        if epilogue.again is not None:
-            k.s_cbranch_vccnz(epilogue.again)
-        self._meet()
-        if rest:
-            self._cross(phase, rest)
+
+        def between() -> None:
+            self.copies.end_copy(span)
+            if self.far == 1:
+                self._go_over_late()
+            if epilogue.again is not None:
+                k.s_cbranch_vccnz(epilogue.again)
+            self._meet()
+            if rest:
+                self.chain.begin()
+
+        self.copies.before(rest, between)
+        if rest:  # if there is no next item, its first step is one of nothing: that rest by itself would take as long on a cold cache
+            self._emit_first(phase, rest)
         self._emit_next(phase)
         k.label(other)
         return [served]
-
-    def _cross(self, phase: int, rest: Sequence[Unit]) -> None:
-        """The next item's first step with the rest of the epilogue. If there is no next one, it is a step of nothing: as straight code by
-        itself that rest would take as long on a cold instruction cache."""
-        with self.copies.held(rest):
-            self.chain.begin()
-        self._emit_first(phase, rest)
 
     def _emit_first(self, phase: int, rest: Sequence[Unit] = ()) -> None:
         """The next item's first step, and on to the loop."""

@@ -164,7 +164,7 @@ def filled(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list
 
 def crossed(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> list[Sync | Unit]:
     """A copy with the rest of an epilogue in its gaps, which comes before the copy in emission order: what reads a register that the copy
-    overwrites, or otherwise must not follow one of its units, stands before that. The copy reads no SCC from before it; if something in the
+    overwrites, or otherwise must not follow one of its units, stands before that. Neither reads an SCC from before it; if something in the
     copy reads SCC, the rest stands before it."""
     if _reads_scc(copy):
         return [*code, *copy]
@@ -172,7 +172,7 @@ def crossed(copy: Sequence[Sync | Unit], code: Sequence[Unit], arch: str) -> lis
     order: list[Sync | Unit] = []
     for entry, room in _with_room(copy, arch, clocks("mfma_operand_read")):
         if not isinstance(entry, Sync):
-            last = max((number for number, group in enumerate(pending, 1) if any(_precedes(unit, entry) for unit in group)), default=0)
+            last = max((number for number, group in enumerate(pending, 1) if any(precedes(unit, entry) for unit in group)), default=0)
             for _ in range(last):
                 order += pending.popleft()
         order.append(entry)
@@ -198,8 +198,18 @@ def _reads_scc(copy: Sequence[Sync | Unit]) -> bool:
     return any(entry.effects.reads & scc.mask for entry in copy if isinstance(entry, Unit))
 
 
-def _precedes(unit: Unit, other: Unit) -> bool:
-    """Whether a unit that comes before another one may not stand after it."""
+def handing_on(code: Sequence[Unit]) -> int:
+    """How many of its first units there are after which none uses an SCC that one of them, or code before them, has made."""
+    found, made = 0, False
+    for number, unit in enumerate(code, 1):
+        if unit.effects.reads & scc.mask and not made:
+            found = number
+        made = made or bool(unit.effects.writes & scc.mask) and number > found
+    return found
+
+
+def precedes(unit: Unit, other: Unit) -> bool:
+    """Whether a unit that comes before another one may not stand after it, SCC apart."""
     mine, its = unit.effects, other.effects
     if mine.reads & its.writes & ~scc.mask or mine.writes & (its.reads | its.writes) & ~scc.mask:
         return True

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property, partial, reduce
 from itertools import accumulate
 from operator import or_
@@ -14,12 +13,13 @@ from asmgen.author.loop.copyend import end_positions
 from asmgen.author.loop.earlyexit import EarlyExit, early_exits
 from asmgen.author.loop.maskskips import skipping
 from asmgen.author.loop.openings import Opening, opening_of
-from asmgen.author.loop.overlap import Epilogue, apart_from, crossed, filled, overlapped
+from asmgen.author.loop.overlap import Epilogue, apart_from, crossed, filled, handing_on, overlapped, precedes
 from asmgen.author.loop.pathgraph import EXIT, PathCopy
 from asmgen.author.loop.redundantbarriers import barriers_between, redundant_barriers
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
 from asmgen.author.step.effects import Unit
+from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.registers import Reg, s
 from asmgen.program.program import Label
 
@@ -282,15 +282,15 @@ class Copies:
                 self.k.append_unit(entry)
 
     def mixed(self, epilogue: Epilogue, span: CopySpan, leaves: bool) -> tuple[int, list[Unit]]:
-        """Emit a copy with the epilogue's body in its gaps, after which the loop goes on; what finds no room is returned if it `leaves`
-        that."""
+        """Emit a copy, but for its end, with the epilogue's body in its gaps; what finds no room is returned if it `leaves` that."""
         every = self.units.entries(span)
         found = self._note_copy("last", every, span)
         order, follow = self._mixed(epilogue, every, True)
         end = len(order) - follow * leaves
+        end += handing_on([entry for entry in order[end:] if isinstance(entry, Unit)])
+        rest = [entry for entry in order[end:] if isinstance(entry, Unit)]
         self._place(order[:end])
-        self._end_copy(span, None)
-        return found, [entry for entry in order[end:] if isinstance(entry, Unit)]
+        return found, rest
 
     def beginning(self, span: CopySpan, change: Callable[[Unit], Unit], rest: Sequence[Unit]) -> int:
         """Emit a copy, its units changed, with the rest of an epilogue in its gaps."""
@@ -299,19 +299,29 @@ class Copies:
             return self._emit_copy(every, span, "first")
         noted = self._note_copy("first", every, span)
         self._place(crossed([entry for entry in every if isinstance(entry, Sync) or self.mine(entry)], rest, self.k.arch))
-        self._end_copy(span, None)
+        self.end_copy(span)
         return noted
 
-    @contextmanager
-    def held(self, rest: Sequence[Unit]) -> Iterator[None]:
-        """Code within leaves the SGPRs alone that units of an epilogue, which stand after it, read and write."""
+    def before(self, rest: Sequence[Unit], emit: Callable[[], None]) -> None:
+        """Emit code where units of an epilogue follow that come before it in emission order. It gets none of their SGPRs. Raises
+        PipelineError for code that may not stand before them."""
+        if not rest:
+            emit()
+            return
         plan, used = self.k.registers, reduce(or_, (unit.effects.reads | unit.effects.writes for unit in rest), 0)
         assert plan is not None
         free = [s[number] for number in range(_SGPRS) if used & s[number].mask and not plan.holds(s[number])]
         pins = [plan.pin(f"epilogue_{register}", register) for register in free]
-        yield
+        with self.k.section() as section:
+            emit()
         for pin in pins:
             plan.release(pin)
+        for unit in section.units:
+            other = next((one for one in rest if precedes(one, unit)), None)
+            if other is not None:
+                raise PipelineError(f"{unit} would stand before {other}, for which the epilogue of the item before finds no room in its "
+                                    "last step, and one of them writes what the other one uses. An epilogue copies such registers at its "
+                                    "begin", unit.first.where())
 
     def beside(self, span: CopySpan, emit: Callable[[], None]) -> int:
         """Emit a copy with the code that `emit` emits, without labels, in its gaps."""
@@ -323,7 +333,7 @@ class Copies:
         noted = self._note_copy("first", every, span)
         mine = [entry for entry in every if isinstance(entry, Sync) or self.mine(entry)]
         self._place(filled(mine, code, k.arch))
-        self._end_copy(span, None)
+        self.end_copy(span)
         return noted
 
     def _insert_early_exits(self, spans: Sequence[CopySpan], copies: list[list[Sync | Unit]], levelled: bool) -> None:
@@ -405,7 +415,7 @@ class Copies:
         found = self._note_copy(kind, every, span)
         entries = [entry for entry in every if isinstance(entry, Sync) or self.mine(entry)]
         with k.section() as section:
-            self._end_copy(span, test)
+            self.end_copy(span, test)
         scalar = section.units
         k.cut(section.start)
         placed = list(zip(end_positions(entries, len(scalar), k.follows_sources), scalar, strict=True))
@@ -431,7 +441,7 @@ class Copies:
             return bool(offsets) or self.mine is _everything
         return min(offsets, default=span.high) < span.high - 1
 
-    def _end_copy(self, span: CopySpan, test: Callable[[], object] | None) -> None:
+    def end_copy(self, span: CopySpan, test: Callable[[], object] | None = None) -> None:
         """Emit the scalar code at the end of a copy; what a branch tests stands last."""
         if self._sources_follow(span):
             self._advance(span)
