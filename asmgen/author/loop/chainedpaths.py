@@ -29,7 +29,7 @@ from asmgen.author.schedule.schedules import is_matrix
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Reg, mask_names
 from asmgen.program.program import Instruction, Item
 
 
@@ -111,13 +111,20 @@ class ChainedPaths:
     def _first(self, phase: int, after: Sequence[Unit] = ()) -> int:
         """The first step of an item: its sums begin from 0. Between its products stands what is left of the epilogue of the item before."""
         begun: set[int] = set()
-        sums = reduce(or_, (register.mask for register in self.chain.sums), 0)
+        sums, offsets = reduce(or_, (register.mask for register in self.chain.sums), 0), self.copies.units.shape.offsets
 
         def change(unit: Unit) -> Unit:
-            return _from_zero(unit, sums, begun) if is_matrix(unit) else unit
+            return _from_zero(unit, sums, begun) if is_matrix(unit) and not offsets[unit.tag.ordinal] else unit
 
         (span,) = self.copies.span(0, 1, phase)
-        return self.copies.beginning(span, change, after)
+        found = self.copies.beginning(span, change, after)
+        wrong = sums ^ reduce(or_, begun, 0)
+        if wrong:
+            raise PipelineError("sums= of a chain begin from 0 in each item's first step, in matrix instructions of iteration t that add "
+                                f"to their own result; {', '.join(mask_names(wrong))} "
+                                f"{'would begin so and are none of sums=' if wrong & ~sums else 'would go on from the item before'}",
+                                self.k.here())
+        return found
 
     def _enter(self, phase: int) -> None:
         """On to copy `phase` of the loop for `rounds` steps, at least 1. A round that ends early, after copy q of the loop, finds q in its
