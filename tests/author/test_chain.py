@@ -37,11 +37,12 @@ class After:
 @dataclass(frozen=True)
 class Form:
     """`late`: the epilogue ends with a read of the register that `begin` changes. `forgotten`: accumulators that `sums` leaves out.
-    `other`: sums to which no product adds."""
+    `other`: sums to which no product adds. `early`: the products run an iteration ahead, from the last step of the item before on."""
 
     late: bool = False
     forgotten: bool = False
     other: bool = False
+    early: bool = False
 
 
 def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
@@ -64,7 +65,7 @@ def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
 
     def step(t: StepIndex) -> None:
         with k.stage():
-            mma(k, C, X[t], X[t])
+            mma(k, C, X[t + form.early], X[t + form.early])
             load(k, X[t + 2], rows.k(t + 2))
 
     def store() -> None:
@@ -124,6 +125,7 @@ def test_each_item_begins_from_zero_and_each_copy_is_checked() -> None:
     (Form(late=True), r"s_mov_b32 s\d+, s\d+ would stand before v_mov_b32 v\d+, s\d+, for which the epilogue .* finds no room"),
     (Form(forgotten=True), r"v\d+ would begin so and are none of sums="),
     (Form(other=True), r"v\[\d+:\d+\] would go on from the item before"),
+    (Form(early=True), r"matrix instructions of iteration t .*; v\[\d+:\d+\] would go on from the item before"),
 ])
 def test_what_a_chain_would_mix_is_refused(form: Form, sentence: str) -> None:
     with pytest.raises(PipelineError, match=sentence) as refused:
