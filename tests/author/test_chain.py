@@ -18,7 +18,7 @@ from asmgen.author.ops.tilememory import load, store_tile
 from asmgen.author.schedule.schedules import InOrder
 from asmgen.author.step.iterations import PipelineError, StepIndex
 from asmgen.author.tiles.fragments import mfma
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Reg, vcc
 from tests.author.test_tile_memory import matrix
 from tests.emulator_launch import launch
 from tests.tile_harness import POINTERS, TileRun, rounded
@@ -37,12 +37,15 @@ class After:
 @dataclass(frozen=True)
 class Form:
     """`late`: the epilogue ends with a read of the register that `begin` changes. `forgotten`: accumulators that `sums` leaves out.
-    `other`: sums to which no product adds. `early`: the products run an iteration ahead, from the last step of the item before on."""
+    `other`: sums to which no product adds. `early`: the products run an iteration ahead, from the last step of the item before on.
+    `ahead`: iterations that loads run ahead. `spoilt`: the epilogue leaves word in VCC, which `advance` changes."""
 
     late: bool = False
     forgotten: bool = False
     other: bool = False
     early: bool = False
+    ahead: int = 2
+    spoilt: bool = False
 
 
 def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
@@ -66,7 +69,7 @@ def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
     def step(t: StepIndex) -> None:
         with k.stage():
             mma(k, C, X[t + form.early], X[t + form.early])
-            load(k, X[t + 2], rows.k(t + 2))
+            load(k, X[t + form.ahead], rows.k(t + form.ahead))
 
     def store() -> None:
         store_tile(k, out.rows(own, SIZE), C)
@@ -85,13 +88,21 @@ def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
         k.s_add_u32(row0, row0, SIZE)
         k.s_cmp_ge_u32(row0, ITEMS * SIZE)
         k.s_cselect_b32(ended, 1, 0)
+        if form.spoilt:
+            k.s_mov_b64(vcc, 0)
 
+    def follow(_: object) -> None:
+        if again is not None:
+            k.label(again)
+        store()
+
+    again = k.fresh("again") if form.spoilt else None
     sums: list[Reg] = list(C.registers)
     if form.forgotten:
         sums.pop()
     if form.other:
         sums.append(other)
-    k.pipeline(step, count, InOrder(), then=After(Epilogue(guard, store, onward=onward), lambda _: store()),
+    k.pipeline(step, count, InOrder(), then=After(Epilogue(guard, store, again, onward), follow),
                chain=Chain(advance, lambda: k.s_mov_b32(own, following), ended, over, sums, onward))
     return run
 
@@ -125,6 +136,7 @@ def test_each_item_begins_from_zero_and_each_copy_is_checked() -> None:
     (Form(late=True), r"s_mov_b32 s\d+, s\d+ would stand before v_mov_b32 v\d+, s\d+, for which the epilogue .* finds no room"),
     (Form(forgotten=True), r"v\d+ would begin so and are none of sums="),
     (Form(other=True), r"v\[\d+:\d+\] would go on from the item before"),
+    (Form(ahead=1, spoilt=True), r"s_mov_b64 vcc, 0 of advance\(\) changes VCC"),
     (Form(early=True), r"matrix instructions of iteration t .*; v\[\d+:\d+\] would go on from the item before"),
 ])
 def test_what_a_chain_would_mix_is_refused(form: Form, sentence: str) -> None:

@@ -29,7 +29,7 @@ from asmgen.author.schedule.schedules import is_matrix
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg, mask_names
+from asmgen.isa.registers import Reg, mask_names, vcc
 from asmgen.program.program import Instruction, Item
 
 
@@ -175,10 +175,12 @@ class ChainedPaths:
         served, rest = self.copies.mixed(epilogue, span, crosses)
 
         def between() -> None:
+            begin = len(k.items)
             self.copies.end_copy(span)
             if self.far == 1:
                 self._go_over_late()
             if epilogue.again is not None:
+                _refuse_vcc(k.items[begin:])
                 k.s_cbranch_vccnz(epilogue.again)
             self._meet()
             if rest:
@@ -244,6 +246,14 @@ def _from_zero(unit: Unit, sums: int, begun: set[int]) -> Unit:
                 item = replace(item, operands=(*item.operands[:3], 0, *item.operands[4:]))
         items.append(item)
     return Unit(unit.number, tuple(items), unit.tag)
+
+
+def _refuse_vcc(items: Sequence[Item]) -> None:
+    """Refuse code that stands between an epilogue that leaves word in VCC and what goes by that."""
+    for item in items:
+        if isinstance(item, Instruction) and item.writes & vcc.mask:
+            raise PipelineError(f"{item.text} of advance() changes VCC, in which the epilogue says whether the wave goes to again=; other "
+                                "SGPRs would do", item.where())
 
 
 def _refuse_others(copies: Copies, closes: bool) -> None:
