@@ -14,9 +14,10 @@ import numpy as np
 
 from asmgen.author.contract.contract import ContractError
 from asmgen.kernels.built import code_object
+from asmgen.kernels.matrixlists import addresses, called, check_apart
 from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.registry import family as find_family
-from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, located, plain_name, shares, span_of
+from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, located, plain_name, shares
 from asmgen.kernels.tuned import choose
 from asmgen.kernels.usableviews import batch_strides, is_one_stride, layout_of, readable_matrix, readable_numbers, repeated, with_zeros
 from asmgen.launch.external import GPU, external_of, is_external
@@ -97,10 +98,10 @@ def _lists(of: Called, given: Mapping[str, Any], alpha: float, beta: float, out_
     for name, length in lengths.items():
         if length != count or name not in "abdc":
             other = "is the same for all" if name not in "abdc" else f"has {length} matrices, and another list {count}"
-            raise TensorError(f"{_called(name)} of {of.name} {other}; lists of equal length would work, and one matrix a or b for all")
+            raise TensorError(f"{called(name)} of {of.name} {other}; lists of equal length would work, and one matrix a or b for all")
     for name in "dc":
         if given[name] is not None and name not in lengths and (name == "d" or beta):
-            raise TensorError(f"{_called(name)} of {of.name} must be a list of {count} matrices, as there are so many products")
+            raise TensorError(f"{called(name)} of {of.name} must be a list of {count} matrices, as there are so many products")
     every = {name: list(given[name]) if name in lengths else [given[name]] * count for name in "abdc" if given[name] is not None}
     if "d" not in every:
         every["d"] = [_empty(of, a, b, out_dtype) for a, b in zip(every["a"], every["b"], strict=True)]
@@ -124,16 +125,16 @@ def _lists(of: Called, given: Mapping[str, Any], alpha: float, beta: float, out_
 def _start_lists(of: Called, every: Mapping[str, list[Any]], more: dict[str, Any], alpha: float, beta: float, invariant: bool, device: Any,
                 stream: Any) -> None:
     """One launch of the products of lists of tensors on a GPU; `more` are numbers that belong to all."""
-    places = {name: [located(f"{_called(name)}[{number}]", one, of.name) for number, one in enumerate(some)]
+    places = {name: [located(f"{called(name)}[{number}]", one, of.name) for number, one in enumerate(some)]
               for name, some in every.items()}
     for name, some in places.items():
         for number, (_, its) in enumerate(some):
             if its != some[0][1]:
                 one, first = (f"{list(shape)} elements of {plain_name(dtype)} with the strides {list(strides)}"
                               for shape, strides, dtype in (its, some[0][1]))
-                raise TensorError(f"{_called(name)}[{number}] of {of.name} has {one}, and {_called(name)}[0] has {first}: the matrices of "
+                raise TensorError(f"{called(name)}[{number}] of {of.name} has {one}, and {called(name)}[0] has {first}: the matrices of "
                                   "a list must be of one kind")
-    _check_apart(of, every, places)
+    check_apart(of.name, every, places)
     beside = {name: located(name, one, of.name)[1] for name, one in more.items()}
     odd = any((address or 0) % ALIGNMENT for name in "ab" for address, _ in places[name])
     facts = (*((name, some[0][1]) for name, some in places.items()), *beside.items())
@@ -146,32 +147,10 @@ def _start_lists(of: Called, every: Mapping[str, list[Any]], more: dict[str, Any
         held = numbers.get(name)
         numbers[name] = _ones(of, every["a"][0], wanted) if held is None else repeated(of.name, name, held, wanted, stream)
     with ExitStack() as stack:
-        addresses = {f"{name}_pointers": _addresses(stack, device, every["a"][0], [address or 0 for address, _ in some])
+        pointers = {f"{name}_pointers": addresses(stack, device, every["a"][0], [address or 0 for address, _ in some])
                      for name, some in places.items()}
         null = dict.fromkeys((*plan.unread, "a", "b", "c", "d"), 0)
-        plan.launches.start(device, {**null, **addresses, **numbers, **plan.numbers}, stream)
-
-
-def _check_apart(of: Called, every: Mapping[str, list[Any]], where: Mapping[str, list[tuple[int | None, Facts]]]) -> None:
-    """Raises TensorError where a matrix of `out` has an element of A, of B or of another one of `out`."""
-    names = [(name, number) for name in "abd" for number in range(len(every[name]))]
-    begins, ends = np.array([span_of(where[name][number]) for name, number in names], np.uint64).T
-    for number, out in enumerate(every["d"]):
-        begin, end = span_of(where["d"][number])
-        for index in np.flatnonzero((begins < end) & (ends > begin)):
-            name, other = names[index]
-            if (name, other) != ("d", number) and shares(every[name][other], out, where[name][other], where["d"][number]):
-                raise TensorError(f"out[{number}] of {of.name} shares elements with {_called(name)}[{other}]; another out would do")
-
-
-def _addresses(stack: ExitStack, device: Any, like: Any, addresses: list[int]) -> Any:
-    """An array of addresses where a tensor is. PyTorch keeps its memory until the kernel has run; else the stack waits for that."""
-    if hasattr(like, "new_tensor"):
-        return like.new_tensor(addresses, dtype=importlib.import_module("torch").int64)
-    buffer = device.upload(np.array(addresses, np.uint64))
-    stack.callback(device.free, buffer)
-    stack.callback(device.synchronize)
-    return buffer
+        plan.launches.start(device, {**null, **pointers, **numbers, **plan.numbers}, stream)
 
 
 def linear(of: str, a: Any, b: Any, out: Any, device: Any, stream: Any) -> Any:
@@ -267,7 +246,7 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     shapes = {name: found[0] for name, found in known.items()}
     for name in ("a", "b", "d"):
         if len(shapes[name]) < 2:
-            raise TensorError(f"{_called(name)} of {of.name} must be a matrix, or a batch of them, got the shape {list(shapes[name])}")
+            raise TensorError(f"{called(name)} of {of.name} must be a matrix, or a batch of them, got the shape {list(shapes[name])}")
     (m, k), (other, n) = shapes["a"][-2:], of.inner(shapes["b"])
     if other != k:
         wanted = (f"be [N, K] with K = {k}, as a has it, got {list(shapes['b'])}" if of.b_by_rows else
@@ -277,13 +256,13 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     batch = _batch(of, shapes["a"][:-2], shapes["b"][:-2])
     for name in ("d", *(["c"] if "c" in known else [])):
         if shapes[name] != (*batch, m, n):
-            raise TensorError(f"{_called(name)} of {of.name} must be {[*batch, m, n]}, got {list(shapes[name])}")
+            raise TensorError(f"{called(name)} of {of.name} must be {[*batch, m, n]}, got {list(shapes[name])}")
     name, build = _types(of, known, arch)
     by_rows = known["b"] if of.b_by_rows else (_swapped(shapes["b"]), _swapped(known["b"][1]), known["b"][2])
     exchanged = {**known, "b": by_rows}  # N x K, a row for each column of D
     if 0 in (*batch, m, n):
         return _Plan(None, False, {}, (), {}, ())
-    lying = {one: _matrices(of, _called(one), exchanged[one], batch) for one in "abd"}
+    lying = {one: _matrices(of, called(one), exchanged[one], batch) for one in "abd"}
     if "c" in known and beta:
         lying["c"] = _matrices(of, "c", known["c"], batch, lying["d"].layout)
     matrices = count or math.prod(batch)
@@ -319,10 +298,6 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
     unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.counts)
     launches = launch_list(code_object(library, arch, build), contract, values)
     return _Plan(launches, values["schedule"] == ELEMENTS, numbers, unread, scaling.counts, scaling.by_columns)
-
-
-def _called(name: str) -> str:
-    return "out" if name == "d" else name
 
 
 def _swapped(axes: tuple[int, ...]) -> tuple[int, ...]:
