@@ -14,13 +14,24 @@ import numpy as np
 
 from asmgen.author.contract.contract import ContractError
 from asmgen.kernels.built import code_object
-from asmgen.kernels.matrixlists import addresses, called, check_apart
+from asmgen.kernels.matrixlists import addresses, called, check_apart, check_matrices, count_of, for_each_row, is_own, located_alike, member
 from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.registry import family as find_family
-from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, located, plain_name, shares
+from asmgen.kernels.tensors import (
+    IN_HOST_MEMORY,
+    Facts,
+    TensorError,
+    check_writable,
+    gpu_named,
+    gpu_of,
+    kind_of,
+    located,
+    location_of,
+    plain_name,
+    shares,
+)
 from asmgen.kernels.tuned import choose
 from asmgen.kernels.usableviews import batch_strides, is_one_stride, layout_of, readable_matrix, readable_numbers, repeated, with_zeros
-from asmgen.launch.external import GPU, external_of, is_external
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
@@ -66,7 +77,8 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
 
     `a` and `b` may be lists of matrices of one shape, type and stride, which lie anywhere; a single one of the two serves all. Then `out`,
     if given, and `c` are lists too, and so is the result; scales that are not one for all have a leading axis for the list. Tensors of a
-    GPU are one launch, which reads their addresses from arrays; others are a launch each.
+    GPU are one launch, which reads their addresses from arrays, and for which the call waits if there is a `stream`; others, in host
+    memory, are a launch each, after all are checked.
 
     Where `invariant`, the bits of an element of D depend on its row of `a`, its column of `b`, N and K alone, not on M, the batch, strides
     or the kernel that is chosen (products/invariance.py says what that costs).
@@ -83,8 +95,6 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
                       out_dtype, invariant, device, stream)
     if out is None:
         out = _empty(_MATMUL, a, b, out_dtype)
-    if getattr(a, "shape", ())[-1:] == getattr(b, "shape", ())[-2:-1] == (0,):
-        a, b = _one_zero(_MATMUL, a, -1), _one_zero(_MATMUL, b, -2)
     a, b = (_broadcast(one, out) for one in (a, b))
     tensors = {"a": a, "b": b, "d": out, "c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}
     return _start(_MATMUL, {name: tensor for name, tensor in tensors.items() if tensor is not None}, alpha, beta, device, stream, invariant)
@@ -93,62 +103,67 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
 def _lists(of: Called, given: Mapping[str, Any], alpha: float, beta: float, out_dtype: Any, invariant: bool, device: Any,
            stream: Any) -> list[Any]:
     """`matmul` of lists, by the names of the kernels' arguments; the list of results."""
-    lengths = {name: len(one) for name, one in given.items() if isinstance(one, list | tuple)}
-    count = max(lengths.values())
-    for name, length in lengths.items():
-        if length != count or name not in "abdc":
-            other = "is the same for all" if name not in "abdc" else f"has {length} matrices, and another list {count}"
-            raise TensorError(f"{called(name)} of {of.name} {other}; lists of equal length would work, and one matrix a or b for all")
-    for name in "dc":
-        if given[name] is not None and name not in lengths and (name == "d" or beta):
-            raise TensorError(f"{called(name)} of {of.name} must be a list of {count} matrices, as there are so many products")
-    every = {name: list(given[name]) if name in lengths else [given[name]] * count for name in "abdc" if given[name] is not None}
-    if "d" not in every:
-        every["d"] = [_empty(of, a, b, out_dtype) for a, b in zip(every["a"], every["b"], strict=True)]
+    count = count_of(of.name, given, beta)
     if not count:
         return []
+    every = _expanded(of, given, count, out_dtype)
+    places = located_alike(of.name, every)
     more = {name: given[name] for name in ("bias", "a_scale", "b_scale") if given[name] is not None}
-    a = every["a"][0]
-    found = None if isinstance(a, np.ndarray) or not is_external(a) else external_of(a, f"a of {of.name}")
-    if found is None or found.where != GPU:
-        for number in range(count):
-            own = {name: some[number] for name, some in every.items()} | more
-            for name in ("a_scale", "b_scale"):
-                if name in own and len(own[name].shape) > 1:
-                    own[name] = own[name][number]
-            _start(of, own, alpha, beta, device, stream, invariant)
-        return every["d"]
-    _start_lists(of, every, more, alpha, beta, invariant, gpu_of(a, of.name) if device is None else device, stream)
+    check_apart(of.name, every, more, places, beta)
+    (m, k), n = places["a"][0][1][0], places["d"][0][1][0][1]
+    rows, blocks = {"a_scale": m, "b_scale": n}, _blocks(m, n, k)
+    own = [name for name in rows if name in more and is_own(of.name, name, more[name], count, rows[name], blocks[name])]
+    if location_of(every["a"][0], f"a[0] of {of.name}") == IN_HOST_MEMORY:
+        _start_each(of, every, more, own, alpha, beta, invariant, device, stream)
+    else:
+        more |= {name: for_each_row(of.name, name, more[name], count, rows[name]) for name in own}
+        _start_lists(of, every, more, alpha, beta, invariant, _device(of, every["a"][0], device), stream)
     return every["d"]
 
 
-def _start_lists(of: Called, every: Mapping[str, list[Any]], more: dict[str, Any], alpha: float, beta: float, invariant: bool, device: Any,
+def _expanded(of: Called, given: Mapping[str, Any], count: int, out_dtype: Any) -> dict[str, list[Any]]:
+    """So many matrices of each argument: those of a list, one again and again, or new ones for the results."""
+    every = {name: list(one) if isinstance(one, list | tuple) else [one] * count
+             for name, one in given.items() if name in "abdc" and one is not None}
+    check_matrices(of.name, every)
+    if "d" not in every:
+        every["d"] = [_empty(of, a, b, out_dtype) for a, b in zip(every["a"], every["b"], strict=True)]
+    return every
+
+
+def _start_each(of: Called, every: Mapping[str, list[Any]], more: Mapping[str, Any], own: Sequence[str], alpha: float, beta: float,
+                invariant: bool, device: Any, stream: Any) -> None:
+    """A launch for each product, after all are checked; those of `more` that are its `own` have a leading axis for the list."""
+    ready = []
+    for number in range(len(every["d"])):
+        beside = {name: member(of.name, name, one, number) if name in own else one for name, one in more.items()}
+        ready.append(_ready(of, {**{name: some[number] for name, some in every.items()}, **beside}, alpha, beta, device, stream, invariant))
+    for one in ready:
+        one.start(stream)
+
+
+def _start_lists(of: Called, every: dict[str, list[Any]], more: dict[str, Any], alpha: float, beta: float, invariant: bool, device: Any,
                 stream: Any) -> None:
-    """One launch of the products of lists of tensors on a GPU; `more` are numbers that belong to all."""
-    places = {name: [located(f"{called(name)}[{number}]", one, of.name) for number, one in enumerate(some)]
-              for name, some in every.items()}
-    for name, some in places.items():
-        for number, (_, its) in enumerate(some):
-            if its != some[0][1]:
-                one, first = (f"{list(shape)} elements of {plain_name(dtype)} with the strides {list(strides)}"
-                              for shape, strides, dtype in (its, some[0][1]))
-                raise TensorError(f"{called(name)}[{number}] of {of.name} has {one}, and {called(name)}[0] has {first}: the matrices of "
-                                  "a list must be of one kind")
-    check_apart(of.name, every, places)
+    """One launch of the products of lists of tensors on a GPU; `more` are bias and scales."""
+    place = location_of(every["a"][0], f"a[0] of {of.name}")
+    its = f"on GPU {device.gpu.index}" if hasattr(device, "gpu") else IN_HOST_MEMORY
+    if place != its:
+        raise TensorError(f"a[0] of {of.name} is {place}, and the kernel runs {its}; no device would work, which takes that of a")
+    count = len(every["d"])
+    a, b = _with_columns(of, every["a"][0], every["b"][0])
+    if a is not every["a"][0]:
+        every |= {"a": [a] * count, "b": [b] * count}
+    places = located_alike(of.name, every)
     beside = {name: located(name, one, of.name)[1] for name, one in more.items()}
     odd = any((address or 0) % ALIGNMENT for name in "ab" for address, _ in places[name])
     facts = (*((name, some[0][1]) for name, some in places.items()), *beside.items())
-    count = len(every["d"])
     plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant, count)
     if plan.launches is None:
         return
-    numbers = {name: readable_numbers(of.name, name, one, beside[name], stream, name in plan.by_columns) for name, one in more.items()}
-    for name, wanted in plan.counts.items():
-        held = numbers.get(name)
-        numbers[name] = _ones(of, every["a"][0], wanted) if held is None else repeated(of.name, name, held, wanted, stream)
+    numbers = _numbers(of, a, more, beside, plan, stream)
     with ExitStack() as stack:
-        pointers = {f"{name}_pointers": addresses(stack, device, every["a"][0], [address or 0 for address, _ in some])
-                     for name, some in places.items()}
+        pointers = {f"{name}_pointers": addresses(stack, device, a, [address or 0 for address, _ in some], stream)
+                    for name, some in places.items()}
         null = dict.fromkeys((*plan.unread, "a", "b", "c", "d"), 0)
         plan.launches.start(device, {**null, **pointers, **numbers, **plan.numbers}, stream)
 
@@ -162,17 +177,33 @@ def linear(of: str, a: Any, b: Any, out: Any, device: Any, stream: Any) -> Any:
     return _start(called, {"a": a, "b": b, "d": _empty(called, a, b, None) if out is None else out}, 1.0, 0.0, device, stream)
 
 
-def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any, invariant: bool = False,
-           copied: bool = False) -> Any:
-    """Launch the product of these tensors, by the names of the kernels' arguments, or of copies of A and B where those are not `copied` yet
-    and a kernel is much faster on them; returns D."""
-    a, out = tensors["a"], tensors["d"]
+def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any, invariant: bool = False) -> Any:
+    """Launch the product of these tensors, by the names of the kernels' arguments; returns D."""
+    _ready(of, tensors, alpha, beta, device, stream, invariant).start(stream)
+    return tensors["d"]
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A product whose tensors are checked: the launch with all its arguments, or none where D has no elements."""
+
+    device: Any
+    launches: LaunchList | None
+    arguments: Mapping[str, Any]
+
+    def start(self, stream: Any) -> None:
+        """Launch it."""
+        if self.launches is not None:
+            self.launches.start(self.device, self.arguments, stream)
+
+
+def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any, invariant: bool,
+           copied: bool = False) -> _Ready:
+    """Check the product of these tensors, or of copies of A and B where those are not `copied` yet and a kernel is much faster on them."""
+    device = _device(of, tensors["a"], device)
+    a, b = _with_columns(of, tensors["a"], tensors["b"])
+    tensors, out = {**tensors, "a": a, "b": b}, tensors["d"]
     places = {name: located("out" if name == "d" else name, tensor, of.name) for name, tensor in tensors.items()}
-    if device is None:
-        device = gpu_of(a, of.name)
-    elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
-        raise TensorError(f"device of {of.name} must be a device of asmgen.launch, got {kind_of(device)}; EmulatedDevice('gfx950') or "
-                          "HipDevice() would work")
     for name in ("a", "b", *(["c"] if beta else [])):
         batch = _batch(of, *(places[one][1][0][:-2] for one in "ab"))
         layout = layout_of(*places["d"][1][:2])[0] if name == "c" and len(places["d"][1][0]) > 1 else ""
@@ -187,7 +218,7 @@ def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
         along = {"a": -1, "b": -1 if of.b_by_rows else -2}
         copies = {name: with_zeros(tensors[name], along[name], k + -k % _BLOCK) for name in along}
         if None not in copies.values():
-            return _start(of, {**tensors, **copies}, alpha, beta, device, stream, copied=True)
+            return _ready(of, {**tensors, **copies}, alpha, beta, device, stream, invariant, copied=True)
     check_writable(out, of.name)
     c_elsewhere = "c" in tensors and places["c"][0] is not None and places["c"] != places["d"]  # where it is D, each wave reads its own
     for name in ("a", "b", "bias", "a_scale", "b_scale", *(["c"] if beta and c_elsewhere else [])):
@@ -195,15 +226,29 @@ def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
             raise TensorError(f"out of {of.name} shares elements with {name}, which workgroups read while others write; another out would "
                               "do")
     if plan.launches is None:
-        return out
-    numbers: dict[str, Any] = {
-        name: readable_numbers(of.name, name, tensors[name], places[name][1], stream, name in plan.by_columns)
-        for name in ("bias", "a_scale", "b_scale") if name in tensors}
+        return _Ready(device, None, {})
+    beside: dict[str, Any] = {name: tensors[name] for name in ("bias", "a_scale", "b_scale") if name in tensors}
+    numbers = _numbers(of, a, beside, {name: places[name][1] for name in beside}, plan, stream)
+    return _Ready(device, plan.launches, {**dict.fromkeys(plan.unread, out), **tensors, **numbers, **plan.numbers})
+
+
+def _device(of: Called, a: Any, device: Any) -> Any:
+    """The device that is given, or the GPU of A."""
+    if device is None:
+        return gpu_of(a, of.name)
+    if not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
+        raise TensorError(f"device of {of.name} must be a device of asmgen.launch, got {kind_of(device)}; EmulatedDevice('gfx950') or "
+                          "HipDevice() would work")
+    return device
+
+
+def _numbers(of: Called, a: Any, given: Mapping[str, Any], facts: Mapping[str, Facts], plan: _Plan, stream: Any) -> dict[str, Any]:
+    """Bias and scales as the kernel of a plan reads them."""
+    numbers = {name: readable_numbers(of.name, name, one, facts[name], stream, name in plan.by_columns) for name, one in given.items()}
     for name, count in plan.counts.items():
         one = numbers.get(name)
         numbers[name] = _ones(of, a, count) if one is None else repeated(of.name, name, one, count, stream)
-    plan.launches.start(device, {**dict.fromkeys(plan.unread, out), **tensors, **numbers, **plan.numbers}, stream)
-    return out
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -244,9 +289,7 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     a `count` there are so many products of matrices like these, which arrays of pointers tell."""
     known = dict(facts)
     shapes = {name: found[0] for name, found in known.items()}
-    for name in ("a", "b", "d"):
-        if len(shapes[name]) < 2:
-            raise TensorError(f"{called(name)} of {of.name} must be a matrix, or a batch of them, got the shape {list(shapes[name])}")
+    _check_axes(of, {name: shapes[name] for name in "abd"})
     (m, k), (other, n) = shapes["a"][-2:], of.inner(shapes["b"])
     if other != k:
         wanted = (f"be [N, K] with K = {k}, as a has it, got {list(shapes['b'])}" if of.b_by_rows else
@@ -300,6 +343,12 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
     return _Plan(launches, values["schedule"] == ELEMENTS, numbers, unread, scaling.counts, scaling.by_columns)
 
 
+def _check_axes(of: Called, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    for name, shape in shapes.items():
+        if len(shape) < 2:
+            raise TensorError(f"{called(name)} of {of.name} must be a matrix, or a batch of them, got the shape {list(shape)}")
+
+
 def _swapped(axes: tuple[int, ...]) -> tuple[int, ...]:
     return (*axes[:-2], axes[-1], axes[-2])
 
@@ -350,8 +399,7 @@ def _scaling(of: Called, known: Mapping[str, Facts], family: str, m: int, n: int
         if "a_scale" in known or "b_scale" in known:
             raise TensorError(f"a_scale and b_scale of {of.name} belong to float8; a factor of all is alpha")
         return _Scaling({}, {}, ())
-    blocks = -(-k // _BLOCK)
-    rows_of, in_blocks = {"a_scale": m, "b_scale": n}, {"a_scale": (m, blocks), "b_scale": (-(-n // _BLOCK), blocks)}
+    rows_of, in_blocks = {"a_scale": m, "b_scale": n}, _blocks(m, n, k)
     kinds = {name: _kind(of, name, known[name], rows_of[name], in_blocks[name], batch) for name in rows_of if name in known}
     if "block" in kinds.values():
         if batch > 1 or any(name not in known or known[name][0] != shape for name, shape in in_blocks.items()):
@@ -363,6 +411,12 @@ def _scaling(of: Called, known: Mapping[str, Facts], family: str, m: int, n: int
     return _Scaling({"scales": "tensor"}, dict.fromkeys(rows_of, 1), ())
 
 
+def _blocks(m: int, n: int, k: int) -> dict[str, tuple[int, int]]:
+    """The shapes of scales that belong to blocks."""
+    across = -(-k // _BLOCK)
+    return {"a_scale": (m, across), "b_scale": (-(-n // _BLOCK), across)}
+
+
 def _kind(of: Called, name: str, facts: Facts, rows: int, in_blocks: tuple[int, int], batch: int) -> str:
     """What a scale belongs to."""
     held, _, dtype = facts
@@ -372,8 +426,8 @@ def _kind(of: Called, name: str, facts: Facts, rows: int, in_blocks: tuple[int, 
     if held == in_blocks and batch == 1 and (in_blocks[1] > 1 or count not in (1, rows)):
         return "block"
     if count not in (1, rows, batch * rows):
-        raise TensorError(f"{name} of {of.name} must have 1, {rows}{f', {batch * rows}' if batch > 1 else ''} or {list(in_blocks)} scales, "
-                          f"got the shape {list(held)}")
+        raise TensorError(f"{name} of {of.name} must have 1, {rows} or {batch * rows if batch > 1 else list(in_blocks)} scales, got the "
+                          f"shape {list(held)}")
     return "row" if count > 1 else "tensor"
 
 
@@ -384,6 +438,14 @@ def _ones(of: Called, like: Any, count: int) -> Any:
     if hasattr(like, "new_ones"):
         return like.new_ones((count,), dtype=importlib.import_module("torch").float32)
     raise TensorError(f"a_scale and b_scale of {of.name} must be given where a is a {type(like).__name__}")
+
+
+def _with_columns(of: Called, a: Any, b: Any) -> tuple[Any, Any]:
+    """A and B, or one column of zeros in place of each where K is 0."""
+    axis = -1 if of.b_by_rows else -2
+    if getattr(a, "shape", ())[-1:] == (0,) and tuple(getattr(b, "shape", ()))[axis:][:1] == (0,):
+        return _one_zero(of, a, -1), _one_zero(of, b, axis)
+    return a, b
 
 
 def _one_zero(of: Called, tensor: Any, axis: int) -> Any:
@@ -400,6 +462,7 @@ def _one_zero(of: Called, tensor: Any, axis: int) -> Any:
 def _empty(of: Called, a: Any, b: Any, dtype: Any) -> Any:
     """A tensor for the result, of the same kind as `a`."""
     one, other = (located(name, tensor, of.name)[1] for name, tensor in (("a", a), ("b", b)))
+    _check_axes(of, {"a": one[0], "b": other[0]})
     shape = (*_batch(of, one[0][:-2], other[0][:-2]), *one[0][-2:-1], of.inner(other[0])[1])
     wide = plain_name(one[2]) in _EIGHTS
     if isinstance(a, np.ndarray):

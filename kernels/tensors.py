@@ -22,6 +22,9 @@ Facts = tuple[tuple[int, ...], tuple[int, ...], str]
 """Shape, strides in elements and type of a tensor, as the kernel gets it. A plan depends on these."""
 
 
+IN_HOST_MEMORY = "in host memory"
+
+
 def plain_name(dtype: str) -> str:
     return dtype.removeprefix("torch.")
 
@@ -99,9 +102,17 @@ def shares(tensor: Any, out: Any, one: tuple[int | None, Facts], other: tuple[in
     return np.may_share_memory(first, second) and np.shares_memory(first, second)
 
 
-def span_of(place: tuple[int | None, Facts]) -> tuple[int, int]:
-    """Addresses of the first byte of a tensor and of the byte after its last one, of strides that are not negative."""
+def location_of(tensor: Any, what: str) -> str:
+    """Where a tensor is, for errors: "in host memory" or "on GPU 0"; `what` names it in those of its library."""
+    found = None if isinstance(tensor, np.ndarray) or not is_external(tensor) else external_of(tensor, what)
+    return f"on {found.location}" if found is not None and found.where == GPU else IN_HOST_MEMORY
+
+
+def span_of(tensor: Any, place: tuple[int | None, Facts]) -> tuple[int, int]:
+    """Addresses of the first byte of a tensor and of the byte after its last one; `place` is what `located` says of it."""
     address, (shape, strides, dtype) = place
+    if isinstance(tensor, np.ndarray):
+        return np.lib.array_utils.byte_bounds(tensor) if tensor.size else (0, 0)
     last = sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True)) if 0 not in shape else -1
     return address or 0, (address or 0) + (last + 1) * _SIZES.get(plain_name(dtype), 1)
 

@@ -77,6 +77,9 @@ def main(arch: str) -> None:
         for x, y, out in zip(*lists, outs, strict=True):
             wanted = x.whole[:, 8:72].astype(np.float64) @ y.whole[:, 8:].astype(np.float64).T
             assert np.array_equal(out.numpy()[:, 3:22].astype(np.float64), wanted) and (out.numpy()[:, :3] == 7).all()
+        twice = [2 * out.numpy()[:, 3:22] for out in outs]
+        gemm.matmul(lists[0], [Turned(one) for one in lists[1]], outs, c=outs, beta=1.0, device=device, stream=device.stream())
+        assert all(np.array_equal(out.numpy()[:, 3:22], two) for out, two in zip(outs, twice, strict=True))
         for wrong, sentence in ((outs[:2], "another list 3"), ([outs[0], outs[1], outs[0]], r"out\[0\] of gemm.matmul shares elements")):
             try:
                 gemm.matmul(lists[0], [Turned(one) for one in lists[1]], wrong, device=device)

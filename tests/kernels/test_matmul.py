@@ -49,13 +49,13 @@ CASES: list[tuple[Any, Any, dict[str, Any]]] = [
 
 @pytest.mark.slow
 def test_lists_of_arrays() -> None:
-    """One matrix b for all, scales of each row of each matrix; lists of other lengths are refused, and a c that is none."""
+    """One b for all, scales of the rows of all and of the columns of each; other lengths are refused, and a c that is none."""
     some, b = [drawn(seed, (20, 128), E4M3) for seed in (1, 2)], drawn(3, (128, 24), E4M3)
-    of_a, of_b = np.abs(drawn(4, (2, 20), np.float32)), np.abs(drawn(5, (2, 24), np.float32))
+    of_a, of_b = np.abs(drawn(4, (20, 1), np.float32)), np.abs(drawn(5, (2, 24), np.float32))
     with EmulatedDevice("gfx950") as device:
         found = gemm.matmul(some, b, a_scale=of_a, b_scale=of_b, device=device)
-        for a, one, row, column in zip(some, found, of_a, of_b, strict=True):
-            assert close(one, a.astype(np.float64) * row[:, None] @ (b.astype(np.float64) * column))
+        for a, one, column in zip(some, found, of_b, strict=True):
+            assert close(one, a.astype(np.float64) * of_a @ (b.astype(np.float64) * column))
         assert gemm.matmul([], b, device=device) == []
         one, other = drawn(6, (9, 64)), drawn(7, (17, 64))
         (found_one,) = gemm.bf16(one, [other], device=device)
@@ -154,10 +154,13 @@ def test_a_single_row_of_c_lies_as_out_does() -> None:
 @pytest.mark.parametrize("shape", [(0, 5, 3), (4, 5, 0), (4, 0, 3)])
 def test_axes_without_elements(shape: tuple[int, int, int]) -> None:
     m, k, n = shape
+    a, b, c, bias = drawn(1, (m, k)), drawn(2, (k, n)), np.ones((m, n), BF16), np.ones(n, BF16)
     with EmulatedDevice("gfx950") as device:
-        found = gemm.matmul(drawn(1, (m, k)), drawn(2, (k, n)), c=np.ones((m, n), BF16), beta=2.0, bias=np.ones(n, BF16), device=device)
+        found = gemm.matmul(a, b, c=c, beta=2.0, bias=bias, device=device)
         assert len(device.launches) == (0 if 0 in (m, n) else 1)
+        listed = gemm.matmul([a, a], b, c=[c, 2 * c], beta=2.0, bias=bias, device=device)
     assert found.shape == (m, n) and (found == 3).all()
+    assert len(listed) == 2 and (listed[0] == 3).all() and (listed[1] == 5).all()
 
 
 def test_out_shares_nothing_with_what_is_read() -> None:
