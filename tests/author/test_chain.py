@@ -38,7 +38,8 @@ class After:
 class Form:
     """`late`: the epilogue ends with a read of the register that `begin` changes. `forgotten`: accumulators that `sums` leaves out.
     `other`: sums to which no product adds. `early`: the products run an iteration ahead, from the last step of the item before on.
-    `ahead`: iterations that loads run ahead. `spoilt`: the epilogue leaves word in VCC, which `advance` changes."""
+    `ahead`: iterations that loads run ahead. `spoilt`: the epilogue leaves word in VCC, which `advance` changes.
+    `first`: something is loaded for the first iteration alone, an iteration ahead."""
 
     late: bool = False
     forgotten: bool = False
@@ -46,6 +47,7 @@ class Form:
     early: bool = False
     ahead: int = 2
     spoilt: bool = False
+    first: bool = False
 
 
 def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
@@ -70,6 +72,9 @@ def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
         with k.stage():
             mma(k, C, X[t + form.early], X[t + form.early])
             load(k, X[t + form.ahead], rows.k(t + form.ahead))
+            if form.first:
+                with t.first, k.at(t + 1):
+                    k.v_mov_b32(late, 0)
 
     def store() -> None:
         store_tile(k, out.rows(own, SIZE), C)
@@ -137,6 +142,7 @@ def test_each_item_begins_from_zero_and_each_copy_is_checked() -> None:
     (Form(forgotten=True), r"v\d+ would begin so and are none of sums="),
     (Form(other=True), r"v\[\d+:\d+\] would go on from the item before"),
     (Form(ahead=1, spoilt=True), r"s_mov_b64 vcc, 0 of advance\(\) changes VCC"),
+    (Form(first=True), r"a chain of items has no operations under t\.first or t\.later"),
     (Form(early=True), r"matrix instructions of iteration t .*; v\[\d+:\d+\] would go on from the item before"),
 ])
 def test_what_a_chain_would_mix_is_refused(form: Form, sentence: str) -> None:

@@ -261,5 +261,5 @@ def _refuse_others(copies: Copies, closes: bool) -> None:
     if not closes:
         raise PipelineError("a chain goes over from the sources of one item to those of the next: views along K that the step reads "
                             "ahead, no walks, none read more than one iteration later than the farthest", copies.k.here())
-    if copies.units.shape.peel:
+    if any(unit.tag.condition in ("first", "later") for unit in copies.units.every()):
         raise PipelineError("a chain of items has no operations under t.first or t.later", copies.k.here())
