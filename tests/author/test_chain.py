@@ -39,7 +39,7 @@ class Form:
     """`late`: the epilogue ends with a read of the register that `begin` changes. `forgotten`: accumulators that `sums` leaves out.
     `other`: sums to which no product adds. `early`: the products run an iteration ahead, from the last step of the item before on.
     `ahead`: iterations that loads run ahead. `spoilt`: the epilogue leaves word in VCC, which `advance` changes.
-    `first`: something is loaded for the first iteration alone, an iteration ahead."""
+    `first`: something is loaded for the first iteration alone, an iteration ahead. `numbered`: the step uses its number."""
 
     late: bool = False
     forgotten: bool = False
@@ -48,6 +48,7 @@ class Form:
     ahead: int = 2
     spoilt: bool = False
     first: bool = False
+    numbered: bool = False
 
 
 def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
@@ -72,6 +73,9 @@ def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
         with k.stage():
             mma(k, C, X[t + form.early], X[t + form.early])
             load(k, X[t + form.ahead], rows.k(t + form.ahead))
+            if form.numbered:
+                with k.at(t):
+                    k.v_mov_b32(late, t.number)
             if form.first:
                 with t.first, k.at(t + 1):
                     k.v_mov_b32(late, 0)
@@ -143,6 +147,7 @@ def test_each_item_begins_from_zero_and_each_copy_is_checked() -> None:
     (Form(other=True), r"v\[\d+:\d+\] would go on from the item before"),
     (Form(ahead=1, spoilt=True), r"s_mov_b64 vcc, 0 of advance\(\) changes VCC"),
     (Form(first=True), r"a chain of items has no operations under t\.first or t\.later"),
+    (Form(numbered=True), r"t\.number counts on from one item"),
     (Form(early=True), r"matrix instructions of iteration t .*; v\[\d+:\d+\] would go on from the item before"),
 ])
 def test_what_a_chain_would_mix_is_refused(form: Form, sentence: str) -> None:

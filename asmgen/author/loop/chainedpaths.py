@@ -263,3 +263,5 @@ def _refuse_others(copies: Copies, closes: bool) -> None:
                             "ahead, no walks, none read more than one iteration later than the farthest", copies.k.here())
     if any(unit.tag.condition in ("first", "later") for unit in copies.units.every()):
         raise PipelineError("a chain of items has no operations under t.first or t.later", copies.k.here())
+    if copies.k.counted:
+        raise PipelineError("t.number counts on from one item of a chain to the next; a chain's step has none", copies.k.here())
