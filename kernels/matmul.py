@@ -247,7 +247,7 @@ def _numbers(of: Called, a: Any, given: Mapping[str, Any], facts: Mapping[str, F
     numbers = {name: readable_numbers(of.name, name, one, facts[name], stream, name in plan.by_columns) for name, one in given.items()}
     for name, count in plan.counts.items():
         one = numbers.get(name)
-        numbers[name] = _ones(of, a, count) if one is None else repeated(of.name, name, one, count, stream)
+        numbers[name] = _ones(of, a, count, stream) if one is None else repeated(of.name, name, one, count, stream)
     return numbers
 
 
@@ -431,9 +431,10 @@ def _kind(of: Called, name: str, facts: Facts, rows: int, in_blocks: tuple[int, 
     return "row" if count > 1 else "tensor"
 
 
-def _ones(of: Called, like: Any, count: int) -> Any:
-    """So many scales of 1 where a tensor is."""
-    if isinstance(like, np.ndarray):
+def _ones(of: Called, like: Any, count: int, stream: Any) -> Any:
+    """So many scales of 1 where a tensor is. For a `stream` they are numpy's, for which the launch waits: a kernel there would not wait for
+    those that PyTorch makes on its current stream."""
+    if isinstance(like, np.ndarray) or stream is not None:
         return np.ones(count, np.float32)
     if hasattr(like, "new_ones"):
         return like.new_ones((count,), dtype=importlib.import_module("torch").float32)

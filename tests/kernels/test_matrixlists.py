@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from asmgen.kernels import gemm
+from asmgen.kernels import matmul as module
 from asmgen.kernels.matrixlists import addresses, for_each_row, is_own
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import HipDevice
@@ -113,11 +114,12 @@ def test_a_scale_of_each_product_is_one_for_each_of_its_rows() -> None:
     assert not is_own("f", "b_scale", np.ones((1, 3), np.float32), 1, 100, (1, 3))
 
 
-def test_addresses_stay_until_a_kernel_on_another_stream_has_run() -> None:
+def test_a_kernel_on_another_stream_needs_nothing_of_the_current_one() -> None:
     done: list[str] = []
     device = SimpleNamespace(upload=lambda array: array.tolist(), free=lambda buffer: done.append("free"),
                              synchronize=lambda: done.append("synchronize"))
-    like = SimpleNamespace(new_tensor=None)
+    like = SimpleNamespace(new_tensor=None, new_ones=None)
     with ExitStack() as stack:
         assert addresses(stack, device, like, [16, 32], 7) == [16, 32] and not done
     assert done == ["synchronize", "free"]
+    assert module._ones(module._MATMUL, like, 3, 7).tolist() == [1, 1, 1]
