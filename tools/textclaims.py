@@ -15,6 +15,7 @@ from asmgen.program.registerindex import first_indexed
 from asmgen.reader.file import read_code_object
 from asmgen.tools.proof import ERRATA, PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
 
+LDS_ALONE = "; not memory outside of LDS"
 NO_JUMPS_INTO = "nothing but the kernel's own launch enters its code"
 
 
@@ -37,7 +38,7 @@ def text_claims(kernels: Sequence[tuple[Program, KernelFacts]], blocks: Sequence
 def race_claim(program: Program, facts: KernelFacts) -> Claim:
     """No two accesses to LDS by different waves, one a write, at once."""
     proof = prove_races(program, block_of_program(program, facts), facts.lds)
-    scope = f"LDS of {program.name}: all paths, all rounds of loops, all interleavings that barriers allow; not memory outside of LDS"
+    scope = f"LDS of {program.name}: all paths, all rounds of loops, all interleavings that barriers allow{LDS_ALONE}"
     at = None
     if proof.at is not None:
         instruction = program.instructions[proof.at]

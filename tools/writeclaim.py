@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from asmgen.author.contract.contract import KernelContract, Values
@@ -15,48 +16,106 @@ from asmgen.program.program import Program
 from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.build import Built
 from asmgen.tools.disjointwrites import WriteCheck
+from asmgen.tools.executed import executed
 from asmgen.tools.proof import PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
-from asmgen.tools.proofclasses import given_launches
+from asmgen.tools.proofclasses import given_launches, more_launches
 from asmgen.tools.runner import run_kernel
 from asmgen.tools.smalllaunches import groups_of
+from asmgen.tools.textclaims import LDS_ALONE
 
 _MOST_GROUPS, _DOUBLED = 16, 10
+_DRAWN = 12
 _ONCE = "elements of an output share no bytes, as the contract's rules for strides have it"
 _ALIKE = "workgroups of other sizes store by the same formulas"
+_NO_WRAP = "addresses do not wrap (claim index)"
 
 
 def with_writes(races: Claim, family: Family, built: Built, program: Program | None = None) -> Claim:
     """The claim about LDS, and about what workgroups store: proven where both are."""
     writes = write_claim(family, built, program)
+    beside = [kernel.resources.name for kernel in built.kernel.launches if kernel.resources.name != built.kernel.resources.name]
+    apart = f"; not what is stored by {', '.join(beside)}, launched with it" if beside else ""
     found = worst([writes, races])
-    return replace(found, scope=f"{races.scope.removesuffix('; not memory outside of LDS')}; {writes.scope}",
+    return replace(found, scope=f"{races.scope.removesuffix(LDS_ALONE)}; {writes.scope}{apart}",
                    assumptions=tuple(dict.fromkeys((*races.assumptions, *writes.assumptions))))
 
 
 def write_claim(family: Family, built: Built, program: Program | None = None) -> Claim:
-    """Two workgroups write no byte of memory both, but by atomics; of the variant's own kernel."""
+    """Two workgroups write no byte of memory both, but by atomics; of the variant's own kernel. Unknown where a store is executed by no
+    launch of several workgroups."""
     contract, build = built.kernel.contract, built.kernel.parameters
-    launches, most, stores = 0, 1, 0
+    stored = _Stored(family, built, program)
     for launch in larger_launches(contract, build):
-        values = contract.resolve_run({**build, **launch})
-        scope = f"stores of {launches + 1} launches of up to {most} workgroups, for all strides"
+        wrong = stored.wrong(launch)
+        if wrong is not None:
+            return wrong
+    for launch in further_launches(contract, build):
+        wrong = stored.wrong(launch) if stored.left else None
+        if wrong is not None or not stored.left:
+            break
+    return wrong or stored.claim()
+
+
+@dataclass
+class _Stored:
+    """What launches stored so far. `left` are the positions of stores that none of several workgroups executed."""
+
+    family: Family
+    built: Built
+    program: Program | None
+    most: int = 1
+    stores: int = 0
+    launches: int = 0
+    counts: list[tuple[int, ...]] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+
+    def wrong(self, launch: Values) -> Claim | None:
+        """Why it is not proven, by one launch more."""
+        contract, build = self.built.kernel.contract, self.built.kernel.parameters
+        values, groups = contract.resolve_run({**build, **launch}), groups_of(contract, build, launch)
+        self.launches, self.most = self.launches + 1, max(self.most, groups)
         try:
-            check = WriteCheck(run_addresses(family, built, values, program=program), contract, values)
+            report = run_addresses(self.family, self.built, values, program=self.program)
         except AsmgenError as error:
-            return Claim(RACES, UNKNOWN, scope, (), f"a launch fails: {error.sentence}")
+            return self._said(UNKNOWN, f"a launch fails: {error.sentence}")
+        check = WriteCheck(report, contract, values)
         overlap = check.overlap()
         if overlap is not None:
-            return _shown(Claim(RACES, UNKNOWN, scope, (), overlap.sentence(), overlap.instruction), family, built, values, program)
+            return _shown(self._said(UNKNOWN, overlap.sentence(), overlap.instruction), self.family, self.built, values, self.program)
         if check.lost:
-            return Claim(RACES, UNKNOWN, scope, (), check.lost)
-        launches, most, stores = launches + 1, max(most, groups_of(contract, build, launch)), max(stores, check.stores)
-    if not stores:
-        return Claim(RACES, PROVEN, f"nothing is stored to memory but by atomics, in {launches} launches", (_ALIKE,))
-    return Claim(RACES, PROVEN, f"stores of {launches} launches of up to {most} workgroups, for all strides", (_ONCE, _ALIKE))
+            return self._said(UNKNOWN, check.lost)
+        self.counts += [report.launch.counts] if groups > 1 or self.most == 1 else []
+        self.left, self.stores = _stores(report.program, self.counts), max(self.stores, check.stores)
+        return None
+
+    def claim(self) -> Claim:
+        """After the last launch."""
+        judged = self.program or self.built.kernel.program
+        if self.left:
+            first = judged.instructions[self.left[0]]
+            why = f"{len(self.left)} stores are executed by no launch of several workgroups"
+            return self._said(UNKNOWN, why, f"{first.where() or judged.name}: {first.text}")
+        if self.stores:
+            return replace(self._said(PROVEN), assumptions=(_ONCE, _ALIKE, _NO_WRAP))
+        scope = f"nothing is stored to memory by {judged.name} but by atomics, in {self.launches} launches"
+        return Claim(RACES, PROVEN, scope, (_ALIKE,))
+
+    def _said(self, status: str, why: str = "", at: str | None = None) -> Claim:
+        scope = f"stores of {(self.program or self.built.kernel.program).name} in {self.launches} launches of up to {self.most} " \
+            f"workgroups, for all strides"
+        return Claim(RACES, status, scope, (), why, at)
+
+
+def _stores(program: Program, counts: Sequence[tuple[int, ...]]) -> list[int]:
+    """The positions of stores to memory that can be executed, and that no launch executed."""
+    rows = [instruction.opcode.memory for instruction in program.instructions]
+    return [position for position in executed(program, counts).missing
+            if (row := rows[position]) is not None and row.kind == "store" and row.space != "lds"]
 
 
 def larger_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Any]]:
-    """That of several workgroups with whole and cut tiles, and for each size one in which it alone makes workgroups many."""
+    """That of several workgroups with whole and cut tiles, for each size one in which it alone makes workgroups many, and where workgroups
+    take one tile after another, such of fewer than tiles."""
     given = given_launches(contract, build)
     yield given[0]
     small: dict[str, Any] = given[min(1, len(given) - 1)]
@@ -73,6 +132,21 @@ def larger_launches(contract: KernelContract, build: Values) -> Iterator[dict[st
                     break
         if best is not None:
             yield best
+    if any(parameter.name == "workgroups" and parameter.kind == "run" for parameter in contract.parameters):
+        yield from (fewer for count in (2, 3) if 1 < groups_of(contract, build, fewer := {**given[0], "workgroups": count})
+                    < groups_of(contract, build, given[0]))
+
+
+def further_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Any]]:
+    """Other launches of one workgroup, as those of `smalllaunches` and drawn ones, made ones of several by a size that makes these more."""
+    given = given_launches(contract, build)
+    several: dict[str, Any] = given[0]
+    for launch in (*given[1:], *islice(more_launches(contract, build), _DRAWN)):
+        one = groups_of(contract, build, launch)
+        for name, size in launch.items():
+            for larger in ({**launch, name: several.get(name, size)}, {**launch, name: 2 * size} if type(size) is int else launch):
+                if one < groups_of(contract, build, larger) <= _MOST_GROUPS:
+                    yield larger
 
 
 def _shown(claim: Claim, family: Family, built: Built, values: Mapping[str, Any], program: Program | None) -> Claim:
