@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from asmgen.author.contract.contract import KernelContract
 from asmgen.author.family.family import Family
 from asmgen.codeobject.arguments import is_hidden
@@ -31,7 +34,7 @@ from asmgen.tuning.started import launch_list, upload, values_of
 @dataclass(frozen=True)
 class AddressReport:
     """All sequences of addresses of a launch of `program`, with the table that they are terms of, and the decisions of waves. `met` says,
-    by instruction and wave, how many branches the wave had met at each execution."""
+    by instruction and wave, how many branches the wave had met at each execution; `lanes`, by store, wave and term, where lanes stored."""
 
     sequences: tuple[AddressSequence, ...]
     table: TermTable
@@ -39,6 +42,7 @@ class AddressReport:
     decisions: DecisionTerms
     program: Program
     met: Mapping[tuple[int, int], Sequence[int]]
+    lanes: Mapping[tuple[int, int], Mapping[Term | None, NDArray[np.bool_]]]
 
     @property
     def algebra(self) -> Polynomials:
@@ -97,5 +101,7 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
         rules = TermRules(given_arguments(launches.steps[own].kernel, contract))
         device.follow(Tracker(device.memory, rules))
         replace(launches, steps=launches.steps[own:own + 1]).start(device, values)
+        terms = rules.state.table.terms
+        lanes = {key: {terms[number]: active for number, active in by_term.items()} for key, by_term in rules.accesses.lanes.items()}
         return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1], rules.decisions, followed,
-                             rules.accesses.met)
+                             rules.accesses.met, lanes)

@@ -2,7 +2,8 @@
 
 An address is a pointer, plus strides times numbers of rows, plus bytes in a row: pointer + s0 i0 + s1 i1 + ... + j. These numbers are
 computed for each wave and lane that stored. Two workgroups write disjoint bytes where no (i0, i1, ..., j) is in both: then that holds for
-all strides for which the rows of an array share no bytes.
+all strides for which the rows of an array share no bytes. A store beyond its row's end has a j that no row has, so the addresses of the
+launch itself are compared too.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from asmgen.tools.limitlaunches import TermFunctions, word_of
 _ITEM = "item."
 _LANE_BITS = (LANES - 1).bit_length()
 _POINTER = 1 << 40
-_REAL = -2
-"""In place of a stride: all strides are those of the launch."""
+_FAR = 4099
+"""A stride beyond all rows of these launches, at which addresses must be affine too."""
+_WIDER = (1, 2, 33)
+"""Times the launch's strides: a lane is left out by a buffer's end where it is with each of these."""
 
 Array = np.ndarray[Any, Any]
 
@@ -51,13 +54,16 @@ class Overlap:
 
 @dataclass(frozen=True)
 class _Written:
-    """What one instruction wrote: `workgroup` and `start` [n], numbers that strides are multiplied with [n, strides], bytes of each."""
+    """What one instruction wrote: `workgroups` and `starts` [n], numbers that strides are multiplied with [n, strides], bytes of each.
+    With the launch's strides and its active lanes: `addresses` [k], by the workgroups `own`."""
 
     array: str
     text: str
     workgroups: Array
     rows: Array
     starts: Array
+    addresses: Array
+    own: Array
     width: int
 
 
@@ -70,7 +76,7 @@ class WriteCheck:
     values: Mapping[str, Any]
     lost: str = ""
     stores: int = 0
-    _known: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
+    _known: dict[tuple[int, tuple[int, ...]], dict[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._algebra = self.report.algebra
@@ -83,6 +89,8 @@ class WriteCheck:
                           if self._algebra.variables[number].high >= WORD and name not in numbers}
         self._lanes = {given[f"{_ITEM}{bit}"]: bit for bit in range(_LANE_BITS) if f"{_ITEM}{bit}" in given}
         self._given = given
+        self._ones = (1,) * len(self._strides)
+        self._launched = tuple(word_of(self.values[self._algebra.variables[number].name]) for number in self._strides)
         self._grid = self.contract.grid_of(self.values)
         x, y, z = self.contract.workgroup
         self._waves = -(-x * y * z // LANES)
@@ -107,7 +115,7 @@ class WriteCheck:
                     continue
                 try:
                     one = self._written(sequence, term, place)
-                except (KeyError, TypeError, ValueError) as error:
+                except (KeyError, TypeError, ValueError, OverflowError) as error:
                     self.lost = self.lost or f"where `{sequence.instruction.text}` stores is made of what is not followed ({error})"
                     continue
                 written.setdefault(one.array, []).append(one)
@@ -119,35 +127,57 @@ class WriteCheck:
         pointers = sorted({self._pointers[number] for monomial, _ in term for number in monomial if number in self._pointers})
         if len(pointers) != 1:
             raise ValueError(f"{len(pointers)} pointers")
-        used = [number for number in self._strides if number in self._parts(term)]
-        rows, starts = [], []
+        parts = self._parts(term)
+        used = [place for place, number in enumerate(self._strides) if number in parts]
+        rows, starts, addresses = [], [], []
         for number, wave in enumerate(sequence.waves):
-            ones = self._lane_values(term, wave, None)
-            each = [self._lane_values(term, wave, stride) - ones for stride in used]
-            if number == 0 and any((self._lane_values(term, wave, stride, 3) - ones != 2 * one).any()
-                                   for stride, one in zip(used, each, strict=True)):
-                raise ValueError("a stride that it is not affine in")
-            rows.append([np.zeros(LANES, np.int64) if stride not in used else each[used.index(stride)] for stride in self._strides])
-            starts.append(ones - sum(each, np.zeros(LANES, np.int64)) - _POINTER)
+            base = self._lane_values(term, wave, self._ones)
+            each = {place: self._lane_values(term, wave, self._with({place: 2})) - base for place in used}
+            if number == 0:
+                self._assert_affine(term, wave, base, each)
+            rows.append([each.get(place, np.zeros(LANES, np.int64)) for place in range(len(self._strides))])
+            starts.append(base - sum(each.values(), np.zeros(LANES, np.int64)) - _POINTER)
+            addresses.append(self._lane_values(term, wave, self._launched) - _POINTER)
         groups = np.repeat(np.array(sequence.waves, np.int64) // self._waves, LANES)
         by_wave = np.array(rows, np.int64).reshape(len(sequence.waves), len(self._strides), LANES)
         flat = by_wave.swapaxes(1, 2).reshape(len(groups), len(self._strides))
-        here = np.concatenate([self._in_range(sequence, wave, place) for wave in sequence.waves])
+        here = np.concatenate([self._in_range(sequence, wave, place, _WIDER) for wave in sequence.waves])
+        active = [self.report.lanes.get((id(sequence.instruction), wave), {}).get(term, np.ones(LANES, bool)) for wave in sequence.waves]
+        now = np.concatenate([self._in_range(sequence, wave, place, (1,)) for wave in sequence.waves]) & np.concatenate(active)
         width = max(int(row.bytes), 1)
-        return _Written(pointers[0], sequence.instruction.text, groups[here], flat[here], np.concatenate(starts)[here], width)
+        return _Written(pointers[0], sequence.instruction.text, groups[here], flat[here], np.concatenate(starts)[here],
+                        np.concatenate(addresses)[now], groups[now], width)
 
-    def _in_range(self, sequence: AddressSequence, wave: int, place: int) -> Array:
-        """The lanes of a wave that a buffer's end does not leave out, which writes nothing; all, where that is not known."""
+    def _with(self, others: Mapping[int, int]) -> tuple[int, ...]:
+        """Strides of 1 but for some, by their places."""
+        return tuple(others.get(place, 1) for place in range(len(self._strides)))
+
+    def _assert_affine(self, term: Term, wave: int, base: Array, each: Mapping[int, Array]) -> None:
+        """Raises ValueError where a term is not affine in strides: alone, with one of them far, with all of them."""
+        tried = [{place: factor} for place in each for factor in (3, _FAR)]
+        tried += [dict.fromkeys(each, _FAR), {place: 2 + number for number, place in enumerate(each)}] if len(each) > 1 else []
+        for others in tried:
+            expected = base + sum(((factor - 1) * each[place] for place, factor in others.items()), np.zeros(LANES, np.int64))
+            if (self._lane_values(term, wave, self._with(others)) != expected).any():
+                raise ValueError("a stride that it is not affine in")
+
+    def _in_range(self, sequence: AddressSequence, wave: int, place: int, factors: tuple[int, ...]) -> Array:
+        """The lanes of a wave that a buffer's end does not leave out, with the launch's strides times one of some factors: what it leaves
+        out writes nothing. All, where that is not known."""
         beside = [self._beside.get((id(sequence.instruction), wave, what), []) for what in ("offset", "records")]
         terms = [parts[0].terms[place] for parts in beside if len(parts) == 1 and place < len(parts[0].terms)]
         if len(terms) < 2 or None in terms:
             return np.ones(LANES, bool)
-        offset, records = (self._lane_values(term, wave, _REAL) for term in terms if term is not None)
-        return np.asarray(offset % WORD < records % WORD)
+        inside = np.zeros(LANES, bool)
+        for times in factors:
+            wider = tuple(times * one for one in self._launched)
+            offset, records = (self._lane_values(term, wave, wider) for term in terms if term is not None)
+            inside |= offset % WORD < records % WORD
+        return inside
 
-    def _lane_values(self, term: Term, wave: int, stride: int | None, factor: int = 2) -> Array:
-        """What a term is in each lane of a wave, with strides of 1 but for one of `factor`."""
-        known = self._launch(wave, stride, factor)
+    def _lane_values(self, term: Term, wave: int, strides: tuple[int, ...]) -> Array:
+        """What a term is in each lane of a wave, with these strides."""
+        known = self._launch(wave, strides)
         total = np.zeros(LANES, np.int64)
         for monomial, coefficient in term:
             product: Any = coefficient
@@ -157,9 +187,9 @@ class WriteCheck:
             total = total + product
         return np.broadcast_to(np.asarray(total, np.int64), LANES)
 
-    def _launch(self, wave: int, stride: int | None, factor: int) -> dict[int, int]:
-        """What the launch gives to a wave."""
-        key = wave, -1 if stride is None else stride * 4 + factor
+    def _launch(self, wave: int, strides: tuple[int, ...]) -> dict[int, int]:
+        """What the launch gives to a wave, but for strides."""
+        key = wave, strides
         if key not in self._known:
             group, own = divmod(wave, self._waves)
             x, y, _ = self._grid
@@ -173,11 +203,8 @@ class WriteCheck:
                     if bit >= _LANE_BITS:
                         known[number] = own >> bit - _LANE_BITS & 1
                 elif name in ids or number in self._strides or not isinstance(self.values[name], str):
-                    ones = number in self._strides and stride != _REAL
-                    known[number] = ids[name] if name in ids else 1 if ones else word_of(self.values[name])
-            if stride is not None and stride != _REAL:
-                known[stride] = factor
-            self._known[key] = known
+                    known[number] = ids[name] if name in ids else word_of(self.values[name])
+            self._known[key] = known | dict(zip(self._strides, strides, strict=True))
         return self._known[key]
 
     def _by_lane(self, number: int, known: Mapping[int, int]) -> Array:
@@ -214,13 +241,19 @@ class WriteCheck:
 
 
 def _shared(parts: list[_Written]) -> Overlap | None:
-    """Bytes of one array that two workgroups write."""
-    unit = math.gcd(*(one.width for one in parts), *(int(np.gcd.reduce(one.starts)) for one in parts))
+    """Bytes of one array that two workgroups write: for all strides, or with the launch's own."""
+    alone = [(np.zeros((len(one.addresses), 0), np.int64), one.addresses, one.own) for one in parts]
+    return _same_cells(parts, [(one.rows, one.starts, one.workgroups) for one in parts]) or _same_cells(parts, alone)
+
+
+def _same_cells(parts: list[_Written], located: list[tuple[Array, Array, Array]]) -> Overlap | None:
+    """The first (rows, byte) of two workgroups; `located` are the rows, first bytes and workgroups of each part."""
+    unit = math.gcd(*(one.width for one in parts), *(int(np.gcd.reduce(starts)) for _, starts, _ in located))
     cells = []
-    for number, one in enumerate(parts):
+    for number, (one, (rows, starts, workgroups)) in enumerate(zip(parts, located, strict=True)):
         count = one.width // unit
-        place = (one.starts // unit)[:, None] + np.arange(count)
-        cells.append(np.column_stack([np.repeat(one.rows, count, axis=0), place.reshape(-1), np.repeat(one.workgroups, count),
+        place = (starts // unit)[:, None] + np.arange(count)
+        cells.append(np.column_stack([np.repeat(rows, count, axis=0), place.reshape(-1), np.repeat(workgroups, count),
                                       np.full(place.size, number)]))
     every = np.concatenate(cells)
     every = every[np.lexsort(every.T[-2::-1])]

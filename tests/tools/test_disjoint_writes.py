@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from asmgen.author.contract.contract import KernelContract, Parameter
+from asmgen.emulator.terms.accesses import AddressSequence
+from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.kernels.registry import family
-from asmgen.tools.addressrun import run_addresses
+from asmgen.reader.assembly import read_text
+from asmgen.tools.addressrun import AddressReport, run_addresses
 from asmgen.tools.build import build_kernel
 from asmgen.tools.disjointwrites import WriteCheck
-from asmgen.tools.proof import PROVEN, REFUTED
+from asmgen.tools.proof import PROVEN, REFUTED, UNKNOWN
 from asmgen.tools.proofclasses import given_launches
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.writeclaim import write_claim
 
 pytestmark = pytest.mark.needs_objdump
+
+Formula = Callable[..., Any]
 
 
 def test_workgroups_that_lie_too_close_are_refuted_by_a_launch() -> None:
@@ -29,6 +38,66 @@ def test_workgroups_that_lie_too_close_are_refuted_by_a_launch() -> None:
     claim = write_claim(library, built, program)
     assert claim.status == REFUTED and claim.counterexample is not None and claim.counterexample["kernel"] == "02-row-sum"
     assert "workgroups 0 and 1 write the same elements of " in claim.reason and str(claim.at).startswith("global_store_dword")
+
+
+def stored(formula: Formula, ldd: int = 128, records: Formula | None = None) -> WriteCheck:
+    """A launch of two workgroups of a wave: a lane stores 4 bytes at the formula of (algebra, pointer, ldd, ldc, workgroup, 4 lane)."""
+    algebra = Polynomials()
+    most = {"d": (1 << 64) - 1, "ldd": WORD - 1, "ldc": WORD - 1, "workgroup.x": 1}
+    given = [algebra.variable(name, 0, high) for name, high in most.items()]
+    lane: Term = ()
+    for bit in range(6):
+        lane = algebra.add(lane, algebra.variable(f"item.{bit}", 0, 1), 4 << bit)
+    (program,) = read_text("buffer_store_dword v0, v1, s[0:3], 0 offen\ns_endpgm\n", "gfx950")
+    ends = {} if records is None else {"offset": lane, "records": records(algebra, *given, lane)}
+    sequences = [AddressSequence(program.instructions[0], what, (0, 1), (term,))
+                 for what, term in {"address": formula(algebra, *given, lane), **ends}.items()]
+    strides = [Parameter(name, "run", int, "bytes from row to row") for name in ("ldd", "ldc")]
+    contract = SimpleNamespace(parameters=strides, workgroup=(64, 1, 1), grid_of=lambda values: (2, 1, 1))
+    return WriteCheck(cast(AddressReport, SimpleNamespace(algebra=algebra, sequences=sequences, lanes={})), cast(KernelContract, contract),
+                      {"ldd": ldd, "ldc": 128})
+
+
+def rows(algebra: Polynomials, d: Term, ldd: Term, ldc: Term, group: Term, lane: Term) -> Term:
+    return algebra.add(algebra.add(d, algebra.mul(ldd, group)), lane)
+
+
+def test_a_store_past_its_row_meets_the_next_row() -> None:
+    """64 lanes store 256 bytes: with rows 128 bytes apart the last 128 are the next workgroup's, which has other rows."""
+    assert stored(rows, 256).overlap() is None
+    found = stored(rows, 128).overlap()
+    assert found is not None and (found.first, found.second) == (0, 1)
+
+
+def test_a_buffer_that_grows_with_a_stride_leaves_no_lane_out() -> None:
+    """The second half of a workgroup's bytes are the next one's. A buffer of 128 bytes has none of them; one of ldd bytes has with larger
+    strides than the launch's."""
+    def near(algebra: Polynomials, d: Term, ldd: Term, ldc: Term, group: Term, lane: Term) -> Term:
+        return algebra.add(algebra.add(d, group, 128), lane)
+
+    assert stored(near, 128, lambda algebra, d, ldd, *_: algebra.number(128)).overlap() is None
+    assert stored(near, 128, lambda algebra, d, ldd, *_: ldd).overlap() is not None
+
+
+@pytest.mark.parametrize(("why", "formula"), [
+    ("not affine", lambda algebra, d, ldd, ldc, group, lane: algebra.add(d, algebra.function("min", ldd, algebra.number(1000)))),
+    ("not affine", lambda algebra, d, ldd, ldc, group, lane: algebra.add(d, algebra.mul(ldd, ldc))),
+    ("not followed", lambda algebra, d, ldd, ldc, group, lane: algebra.add(d, lane, 1 << 64)),
+    ("not known as a formula", lambda *_: None), ("0 pointers", lambda algebra, d, ldd, *_: ldd)])
+def test_what_is_no_formula_of_rows_is_lost(why: str, formula: Formula) -> None:
+    check = stored(formula)
+    check.overlap()
+    assert why in check.lost.replace("that it is not affine in", "not affine")
+
+
+def test_a_store_that_no_launch_executes_is_named() -> None:
+    library = family("02-row-sum")
+    built = build_kernel(library, "gfx950", next(default_builds(library, "gfx950")), verify=False)
+    store = next(item for item in built.kernel.program.instructions if item.name.startswith("global_store"))
+    (first,) = read_text("s_cmp_eq_u32 s0, s0\ns_cbranch_scc0 never\ns_endpgm\nnever:\ns_endpgm\n", "gfx950")
+    program = built.kernel.program.with_items([*first.items[:2], *built.kernel.program.items, first.items[3], store, first.items[4]])
+    claim = write_claim(library, built, program)
+    assert claim.status == UNKNOWN and "1 stores are executed by no launch" in claim.reason and str(claim.at).endswith(store.text)
 
 
 @pytest.mark.slow

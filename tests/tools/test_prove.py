@@ -16,6 +16,7 @@ from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.toolchain import assemble
 from asmgen.tools.build import build_kernel
+from asmgen.tools.certificate import _by_launches
 from asmgen.tools.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.runclaims import index_claim, order_claim
@@ -85,6 +86,14 @@ def test_a_certificate_holds_for_its_code_object_alone(tmp_path: Path, capsys: p
     paths["co"].write_bytes(paths["co"].read_bytes() + b"\0")
     status, out, _ = call(capsys, "verify-certificate", str(paths["proof.json"]))
     assert status == 1 and "is not the code object that it was made for" in out
+
+
+@pytest.mark.parametrize(("claim", "again", "row", "may"), [
+    ("races", PROVEN, {"status": UNKNOWN}, True), ("races", PROVEN, {"status": REFUTED, "counterexample": {"seed": 1}}, True),
+    ("races", PROVEN, {"status": REFUTED}, False), ("races", UNKNOWN, {"status": UNKNOWN, "counterexample": {"seed": 1}}, False),
+    ("races", PROVEN, {}, False), ("errata", PROVEN, {"status": UNKNOWN}, False)])
+def test_launches_say_less_than_code_alone_of_stores_only(claim: str, again: str, row: dict[str, Any], may: bool) -> None:
+    assert _by_launches(Claim(claim, again, "all"), row) == may
 
 
 @pytest.mark.parametrize(("text", "says"), [

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles
@@ -58,6 +59,8 @@ class AccessTerms:
     executed: dict[tuple[int, str], dict[int, list[tuple[int, ...]]]] = field(default_factory=dict)
     met: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """By instruction and wave: how many branches the wave had met at each execution."""
+    lanes: dict[tuple[int, int], dict[int, NDArray[np.bool_]]] = field(default_factory=dict)
+    """By store and wave: the lanes, of all executions, that stored where a term says, by the term's number."""
     instructions: dict[int, Instruction] = field(default_factory=dict)
 
     def note(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
@@ -67,6 +70,7 @@ class AccessTerms:
             return None
         self.instructions[id(instruction)] = instruction
         machine = carrier.machine
+        stores = instruction.opcode.memory is not None and instruction.opcode.memory.kind == "store"
 
         def step(group: Group) -> None:
             first = machine.first_workgroup * (machine.waves // machine.workgroups)
@@ -80,7 +84,12 @@ class AccessTerms:
                 by_wave = self.executed.setdefault((id(instruction), what), {})
                 for row in range(group.size):
                     ids = np.unique(found[row][lanes[row]])
-                    by_wave.setdefault(int(group.waves[row]) + first, []).append(tuple(int(one) for one in ids))
+                    wave = int(group.waves[row]) + first
+                    by_wave.setdefault(wave, []).append(tuple(int(one) for one in ids))
+                    if stores and what == "address":
+                        own = self.lanes.setdefault((id(instruction), wave), {})
+                        for one in ids.tolist():
+                            own[one] = own.get(one, False) | (found[row] == one) & lanes[row]
 
         return step
 
