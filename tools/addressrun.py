@@ -26,6 +26,7 @@ from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.emulator.terms.termrules import POINTER, GivenArgument, TermRules
 from asmgen.emulator.terms.termwords import TermTable
 from asmgen.program.program import Program
+from asmgen.tools.algebrarun import larger
 from asmgen.tools.build import Built
 from asmgen.tools.runner import emulator
 from asmgen.tuning.started import launch_list, upload, values_of
@@ -88,9 +89,9 @@ def given_arguments(kernel: KernelRecord, contract: KernelContract) -> list[Give
 
 
 def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], seed: int = 1,
-                  program: Program | None = None) -> AddressReport:
-    """Launch a built kernel and note where it goes; of several the variant's."""
-    problem = family.problem(parameters, seed)
+                  program: Program | None = None, magnitude: int = 0) -> AddressReport:
+    """Launch a built kernel and note where it goes; of several the variant's. Inputs are those of `run_algebra`."""
+    problem = larger(family.problem(parameters, seed), magnitude)
     contract, resources = built.kernel.contract, built.kernel.resources
     followed = program or built.kernel.program
     with emulator(built, resources.arch, Options(checks=False), lambda sentence: None, followed) as device:

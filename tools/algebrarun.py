@@ -135,7 +135,7 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
     """
     if family.algebra is None:
         raise AsmgenError(f"{family.name} has no reference in exact residues: its file would name one as Family(algebra=...)")
-    problem = _larger(family.problem(parameters, seed), magnitude)
+    problem = larger(family.problem(parameters, seed), magnitude)
     contract, resources = built.kernel.contract, built.kernel.resources
     began = time.perf_counter()
     with emulator(built, resources.arch, Options(checks=checks, instruction_budget=budget), lambda sentence: None, program) as device:
@@ -167,7 +167,7 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
                              tuple(device.launches))
 
 
-def _larger(problem: Problem, magnitude: int) -> Problem:
+def larger(problem: Problem, magnitude: int) -> Problem:
     """With inputs of wide formats times a power of two."""
     if not magnitude:
         return problem

@@ -16,7 +16,7 @@ from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
-from asmgen.tools.addressrun import run_addresses
+from asmgen.tools.addressrun import AddressReport, run_addresses
 from asmgen.tools.algebrarun import SEED, run_algebra
 from asmgen.tools.build import Built
 from asmgen.tools.executed import executed
@@ -49,6 +49,15 @@ class Found(Exception):
     seed: int = 1
 
 
+@dataclass(frozen=True)
+class Launched:
+    """A launch that ran, and on which data."""
+
+    values: Mapping[str, Any]
+    magnitude: int
+    seed: int
+
+
 @dataclass
 class Ran:
     """The launches of an index claim so far. `beside` are the counts of all kernels that are launched, `rounds` sentences about loops,
@@ -60,7 +69,7 @@ class Ran:
     beside: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     approximate: str = ""
     on_floats: int = 0
-    launched: list[Mapping[str, Any]] = field(default_factory=list)
+    launched: list[Launched] = field(default_factory=list)
 
     def __str__(self) -> str:
         return f"{len(self.counts)} launches, {self.elements} elements of outputs"
@@ -83,7 +92,7 @@ class Ran:
             if isinstance(wrong, str):
                 raise Found(wrong, values, seed)
             self.counts.append(wrong[0])
-            self.launched.append(values)
+            self.launched.append(Launched(values, magnitude, seed))
             self.elements += wrong[1]
             return wrong[0]
 
@@ -96,7 +105,7 @@ class Ran:
                 run(given_launches(contract, build)[0], magnitude)
         for ran in covering(self.launched, self.counts):
             if _missing(judged, self.counts):
-                run(ran, seed=FIRST_HUGE + SEED)
+                run(ran.values, seed=FIRST_HUGE + SEED)
         for number, launch in enumerate(more_launches(contract, build)):
             if number >= _DRAWN and not _missing(judged, self.counts):
                 break
@@ -105,7 +114,7 @@ class Ran:
     def launch_strained(self, family: Family, built: Built, program: Program | None, until: float) -> None:
         """What algebra does not see, on floats: first a few launches, after `launch_all` those that together execute all that it did.
         Raises Found as `launch_all`."""
-        chosen = covering(self.launched, self.counts)
+        chosen = [one.values for one in covering(self.launched, self.counts)]
         for values, seed, wrong in strained_again(family, built, program, chosen) if chosen else strained_launches(family, built, program):
             if wrong:
                 raise Found(wrong, values, seed)
@@ -151,7 +160,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
             return Claim(INDEX, REFUTED, f"{ran}, and one that fails", (_ROUNDED, _CHANCE), stop.why, None, shown)
         return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"the {seconds:g} s were over before all launches ran")
     scope = f"{ran}, all equal to the reference; {ran.on_floats} launches on floats within its bound; " \
-        f"addresses of those of these that together execute all code, for all sizes of the contract that execute it"
+        f"addresses of the longest, and of those of these that together execute all code, for all sizes of the contract that execute it"
     otherwise = (f"{ran.approximate}: that is judged on floats, and as a formula on data of its own",) if ran.approximate else ()
     assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *otherwise)
     missing = _missing(judged, ran.counts)
@@ -167,10 +176,21 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     if len(built.kernel.launches) > 1:
         assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
     claim = Claim(INDEX, PROVEN, scope, assumed)
-    limits = SeenAtLimits()
-    for values in covering(ran.launched, ran.counts):
-        claim = _with_addresses(claim, family, built, values, program, limits) if claim.status == PROVEN else claim
-    return _with_ways(claim, limits) if claim.status == PROVEN else claim
+    limits, counts = SeenAtLimits(), list[tuple[int, ...]]()
+    longest = ran.launched[max(range(len(ran.counts)), key=lambda number: sum(ran.counts[number]))]
+    chosen = covering(ran.launched, ran.counts)
+    for launched in (*chosen, *([longest] if longest not in chosen else [])):
+        if claim.status == PROVEN:
+            report = run_addresses(family, built, launched.values, launched.seed, program, launched.magnitude)
+            counts.append(report.launch.counts)
+            claim = _with_addresses(claim, family, built, report, limits)
+    if claim.status != PROVEN:
+        return claim
+    unfollowed = [position for position in _missing(judged, counts) if judged.instructions[position].opcode.memory is not None]
+    if unfollowed:
+        why = f"addresses of {len(unfollowed)} instructions are followed in none of the launches"
+        return replace(claim, status=UNKNOWN, reason=why, at=_placed(judged, unfollowed[0]))
+    return _with_ways(claim, limits)
 
 
 def _with_ways(claim: Claim, limits: SeenAtLimits) -> Claim:
@@ -183,10 +203,8 @@ def _with_ways(claim: Claim, limits: SeenAtLimits) -> Claim:
     return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if limits.needed else claim
 
 
-def _with_addresses(claim: Claim, family: Family, built: Built, values: Mapping[str, Any], program: Program | None,
-                    limits: SeenAtLimits) -> Claim:
+def _with_addresses(claim: Claim, family: Family, built: Built, report: AddressReport, limits: SeenAtLimits) -> Claim:
     """A claim that is proven but for what addresses are for all sizes."""
-    report = run_addresses(family, built, values, program=program)
     for sequence in report.sequences:
         if not sequence.known:
             return replace(claim, status=UNKNOWN, reason=f"the {sequence.what} is not known as a formula", at=sequence.instruction.text)

@@ -8,7 +8,7 @@ infinities; each result must be within the family's bound of its float64 referen
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from asmgen.tools.build import Built
 from asmgen.tools.proofclasses import given_launches
 from asmgen.tools.runner import RunReport, run_kernel
 
+T = TypeVar("T")
 SEEDS = (FIRST_STRAINED + 1, FIRST_STRAINED, 0)
 """Of data: finite, with NaN and infinities, ordinary with these."""
 _GROUPS, _INSTRUCTIONS, _BYTES = 256, 200_000, 1 << 22
@@ -53,10 +54,10 @@ def strained_again(family: Family, built: Built, program: Program | None,
         yield values, seed, _judged(family, built, values, seed, program)[1]
 
 
-def covering(launches: Sequence[Mapping[str, Any]], counts: Sequence[tuple[int, ...]]) -> list[Mapping[str, Any]]:
+def covering(launches: Sequence[T], counts: Sequence[tuple[int, ...]]) -> list[T]:
     """Launches that together execute each instruction that one of all does: the one that adds most first."""
     ran = [np.asarray(one) > 0 for one in counts]
-    found: list[Mapping[str, Any]] = []
+    found: list[T] = []
     left = np.logical_or.reduce(ran) if ran else np.zeros(0, bool)
     while left.any():
         best = max(range(len(ran)), key=lambda number: int((ran[number] & left).sum()))

@@ -10,16 +10,20 @@ from typing import Any
 
 import pytest
 
-from asmgen.author.contract.problem import strained
+from asmgen.author.contract.problem import FIRST_HUGE, strained
+from asmgen.author.family.family import Family
 from asmgen.checks.mutants.valuemutants import MAXIMUM, value_mutants
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.toolchain import assemble
-from asmgen.tools.build import build_kernel
+from asmgen.tools import runclaims
+from asmgen.tools.addressrun import AddressReport, run_addresses
+from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.certificate import _by_launches
 from asmgen.tools.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
+from asmgen.tools.proofclasses import given_launches
 from asmgen.tools.proofsweep import default_builds
-from asmgen.tools.runclaims import index_claim, order_claim
+from asmgen.tools.runclaims import Launched, Ran, index_claim, order_claim
 from tests.checks.test_race_proofs import CLUSTERS, FAULTS, HEAD, RIGHT
 from tests.tools.test_cli import call, refused
 
@@ -136,6 +140,27 @@ def test_a_maximum_that_misses_an_element_is_refuted() -> None:
         assert "error" in claim.reason and strained(claim.counterexample["seed"])
     claim = index_claim(library, built, 60.0)
     assert claim.status == PROVEN and "launches on floats" in claim.scope
+
+
+def test_addresses_are_followed_on_the_data_that_executed_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One launch executes the first half of the code, another one, on large numbers, the second half."""
+    def launch_all(ran: Ran, library: Family, built: Built, program: Program | None, judged: Program, until: float) -> None:
+        contract, half = built.kernel.contract, (len(judged.instructions) + 1) // 2
+        values = contract.resolve_run({**built.kernel.parameters, **given_launches(contract, built.kernel.parameters)[0]})
+        ran.counts += [(1,) * half + (0,) * half, (0,) * half + (2,) * half]
+        ran.launched += [Launched(values, 0, 1), Launched(values, 8, FIRST_HUGE + 1)]
+
+    def noted(*given: Any) -> AddressReport:
+        followed.append(given[3:])
+        return run_addresses(*given)
+
+    followed: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(Ran, "launch_strained", lambda *_: None)
+    monkeypatch.setattr(Ran, "launch_all", launch_all)
+    monkeypatch.setattr(runclaims, "run_addresses", noted)
+    library = family("02-row-sum")
+    claim = index_claim(library, build_kernel(library, "gfx950", {}, verify=False), 60.0)
+    assert claim.status == PROVEN and sorted(followed) == [(1, None, 0), (FIRST_HUGE + 1, None, 8)]
 
 
 def test_time_that_is_over_proves_nothing() -> None:
