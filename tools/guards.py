@@ -1,9 +1,8 @@
 """The branches that lead waves to an instruction: it is not reached where one of them goes the other way.
 
-Some of these follow from the graph of the code. Others do not, as a way that the graph has is none for the values that registers have
-there: a step that is shared by a whole tile and a cut one returns to where its flag says. So branches count too that a wave met once on its
-way, if what they compare is in the formula that may wrap. From such a branch, both ways lead to the instruction: what a wave does there
-after the other way is known from a launch that went it, and from no other.
+Flags that are constants count on the way: a step that is shared by a whole tile and a cut one returns to where its flag says. From other
+branches, both ways lead to the instruction. What a wave does there after the other way is known from a launch that went it, and from no
+other.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from asmgen.emulator.terms.decisions import Decision
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction
 from asmgen.tools.addressrun import AddressReport
+from asmgen.tools.constantways import ways_from
 
 
 class Guards:
@@ -24,7 +24,7 @@ class Guards:
         self._flow = control_flow(report.program)
         self._position = {id(instruction): number for number, instruction in enumerate(report.program.instructions)}
         self._once: dict[int, list[tuple[int, Decision]]] = {}
-        self._reached: dict[int, frozenset[int]] = {}
+        self._reached: dict[tuple[int, bool], frozenset[int]] = {}
         self._both: dict[tuple[int, int, int], tuple[tuple[Decision, ...], tuple[Decision, ...]]] = {}
 
     @property
@@ -62,23 +62,14 @@ class Guards:
             self._once[wave] = [(number, one) for number, one in self._report.decisions.of(wave) if times[id(one.branch)] == 1]
         if (here, wave, count) not in self._both:
             known = [one for number, one in self._once[wave] if number < count]
-            other = [here in self._from(one, False) for one in known]
+            other = [here in self._otherwise(one) for one in known]
             self._both[here, wave, count] = (tuple(one for one, both in zip(known, other, strict=True) if not both),
                                              tuple(one for one, both in zip(known, other, strict=True) if both))
         return self._both[here, wave, count]
 
-    def _from(self, decision: Decision, same: bool) -> frozenset[int]:
-        """The blocks that can follow a branch that goes the same way as it did, or the other one."""
-        position = self._position[id(decision.branch)]
-        own, labels = self._report.program.instructions, self._report.program.labels
-        start = position + 1 if decision.taken != same else labels.get(decision.branch.target or "", len(own))
-        if start not in self._reached:
-            waiting = [self._flow.block_of[start]] if start < len(own) else []
-            seen = set(waiting)
-            while waiting:
-                for number in self._flow.blocks[waiting.pop()].successors:
-                    if number not in seen:
-                        seen.add(number)
-                        waiting.append(number)
-            self._reached[start] = frozenset(seen)
-        return self._reached[start]
+    def _otherwise(self, decision: Decision) -> frozenset[int]:
+        """The blocks that can follow a branch that goes the other way."""
+        way = self._position[id(decision.branch)], not decision.taken
+        if way not in self._reached:
+            self._reached[way] = ways_from(self._report.program, self._flow, *way)
+        return self._reached[way]
