@@ -118,7 +118,9 @@ def larger_launches(contract: KernelContract, build: Values) -> Iterator[dict[st
     take one tile after another, such of fewer than tiles."""
     given = given_launches(contract, build)
     yield given[0]
-    small: dict[str, Any] = given[min(1, len(given) - 1)]
+    small: dict[str, Any] = given[min(1, len(given) - 1)] or {
+        parameter.name: parameter.default for parameter in contract.parameters
+        if parameter.kind == "run" and type(parameter.default) is int and not parameter.default_from}
     for name, size in small.items():
         best: dict[str, Any] | None = None
         with_it = {parameter.name: size for parameter in contract.parameters if parameter.default_from == name and parameter.type is int}

@@ -90,6 +90,12 @@ def test_what_is_no_formula_of_rows_is_lost(why: str, formula: Formula) -> None:
     assert why in check.lost.replace("that it is not affine in", "not affine")
 
 
+def test_a_kernel_without_an_example_runs_in_several_workgroups() -> None:
+    library = family("03-transpose")
+    claim = write_claim(library, build_kernel(library, "gfx950", {}, verify=False))
+    assert claim.status == PROVEN and "up to 16 workgroups" in claim.scope
+
+
 def test_a_store_that_no_launch_executes_is_named() -> None:
     library = family("02-row-sum")
     built = build_kernel(library, "gfx950", next(default_builds(library, "gfx950")), verify=False)
