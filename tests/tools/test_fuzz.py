@@ -1,4 +1,4 @@
-"""Three hundred damaged inputs to whole commands; `python -m tests.fuzz 10000` runs them all."""
+"""Two hundred damaged inputs to whole commands; `python -m tests.fuzz 10000` runs them all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.fuzz import server
 from tests.fuzz.cases import Cases
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump]
-INPUTS, PARTS = 300, 3
+INPUTS, PARTS = 200, 2
 
 
 @pytest.mark.slow
