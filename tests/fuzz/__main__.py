@@ -1,4 +1,7 @@
-"""`python -m tests.fuzz N [FIRST [SEED]]`: N damaged inputs, each in a fork; prints those that end otherwise than they should. 1 if any."""
+"""`python -m tests.fuzz N [FIRST [SEED]]`: N damaged inputs, each in a fork; prints those that end otherwise than they should. 1 if any.
+
+What is not damaged must end with 0. A process that holds much forks slowly, so tests run this one.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,11 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         cases = Cases(Path(name))
         server.warm(list(cases.whole()), Path(name))
+        for command in cases.whole():
+            outcome = server.call(command, Path(name))
+            if (outcome.status, outcome.fault) != (0, ""):
+                faults += 1
+                print(f"what is whole, {' '.join(command)}: {outcome.status} {outcome.fault}\n    {outcome.err[-600:]!r}", flush=True)
         began = server.clock()
         for number in range(first, first + count):
             case = cases.case(number, seed)
