@@ -5,19 +5,19 @@ A way that returns to a loop with a flag leaves it where the flag says, which th
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asmgen.emulator.shadow.undefineduses import use_of
+from asmgen.emulator.terms.polynomials import WORD
 from asmgen.isa.registers import SGPR_BIT, Reg
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
+from asmgen.program.wavesteps import COMPARED
+from asmgen.regalloc.dataflow import reached
 
-_WORD = 1 << 32
 _MOST = 4000
 """States; where code has more, constants count no longer."""
-_COMPARED = {"eq": operator.eq, "lg": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 
 
 @dataclass
@@ -31,7 +31,7 @@ class _Known:
         """Of a source."""
         if isinstance(operand, Reg):
             return self.registers.get(operand.index) if operand.file == "s" and operand.index == operand.last else None
-        return operand % _WORD if isinstance(operand, int) else None
+        return operand % WORD if isinstance(operand, int) else None
 
     def run(self, instruction: Instruction) -> None:
         """What it leaves known."""
@@ -41,9 +41,9 @@ class _Known:
             result = sources[1]
         elif name in ("s_add_u32", "s_sub_u32") and sources[1] is not None and sources[2] is not None:
             total = sources[1] + sources[2] if name == "s_add_u32" else sources[1] - sources[2]
-            result, scc = total % _WORD, not 0 <= total < _WORD
+            result, scc = total % WORD, not 0 <= total < WORD
         elif name.startswith("s_cmp_") and name.endswith("_u32") and sources[0] is not None and sources[1] is not None:
-            scc = _COMPARED[name.split("_")[2]](sources[0], sources[1])
+            scc = bool(COMPARED[name.split("_")[2]](sources[0], sources[1]))
         written = use_of(instruction, 0).writes >> SGPR_BIT
         for index in [one for one in self.registers if written >> one & 1 or name.startswith("s_movrel")]:
             del self.registers[index]
@@ -73,7 +73,8 @@ def ways_from(program: Program, flow: ControlFlow, branch: int, taken: bool) -> 
             if state not in seen:
                 seen.add(state)
                 waiting.append(state)
-    return frozenset(number for number, _, _ in seen) if not waiting else _plain(flow, last)
+    return frozenset(number for number, _, _ in seen) if not waiting else reached(
+        [block.successors for block in flow.blocks], last)
 
 
 def _leading(program: Program, flow: ControlFlow, number: int) -> list[int]:
@@ -96,14 +97,3 @@ def _after(program: Program, flow: ControlFlow, position: int, known: _Known) ->
     taken = known.scc == (instruction.name == "s_cbranch_scc1")
     to = program.labels.get(instruction.target or "", len(program.instructions)) if taken else position + 1
     return [flow.block_of[to]] if to < len(program.instructions) else []
-
-
-def _plain(flow: ControlFlow, starts: Sequence[int]) -> frozenset[int]:
-    """All that the graph has."""
-    waiting, seen = [*starts], set(starts)
-    while waiting:
-        for number in flow.blocks[waiting.pop()].successors:
-            if number not in seen:
-                seen.add(number)
-                waiting.append(number)
-    return frozenset(seen)

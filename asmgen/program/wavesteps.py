@@ -61,8 +61,9 @@ _VECTOR: dict[str, Callable[..., Value]] = {
     "v_bfe_i32": lambda a, b, c: _signed_field(a, b, c & 31),
     "v_min_u32": np.minimum, "v_max_u32": np.maximum,
 }
-_COMPARED: dict[str, Callable[[Value, Value], Any]] = {
+COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "eq": np.equal, "lg": np.not_equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}
+"""How s_cmp and v_cmp compare, by the part of their names that says so."""
 _LOGIC: dict[str, Callable[[Value, Value], Value]] = {
     "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "andn2": lambda a, b: a & ~b,
     "orn2": lambda a, b: a | ~b, "nand": lambda a, b: ~(a & b), "nor": lambda a, b: ~(a | b), "xnor": lambda a, b: ~(a ^ b),
@@ -173,11 +174,11 @@ def _comparison(state: State, name: str, target: Operand, sources: list[Operand]
     relation, kind = name.split("_")[2:4]
     values = [state.vector(source) for source in sources]
     exec_ = state.known_exec
-    if kind not in ("u32", "i32") or relation not in _COMPARED or None in [None if value is None else 0 for value in values] or \
+    if kind not in ("u32", "i32") or relation not in COMPARED or None in [None if value is None else 0 for value in values] or \
             exec_ is None or not isinstance(target, Reg):
         return {}
     one, other = (_signed(value) if kind == "i32" else value for value in values if value is not None)
-    words = together(_COMPARED[relation](one, other).astype(np.int64) & exec_)
+    words = together(COMPARED[relation](one, other).astype(np.int64) & exec_)
     bit = (target.mask & -target.mask).bit_length() - 1
     return {location + word: words[word] for location in ((bit, EXEC_BIT) if name.startswith("v_cmpx_") else (bit,)) for word in (0, 1)}
 
@@ -188,11 +189,11 @@ def _scalar_comparison(state: State, name: str, sources: list[Operand]) -> dict[
     if name.startswith("s_cmpk_") and isinstance(constant, int):
         sources = [sources[0], (constant & 0xFFFF ^ 0x8000) - 0x8000 if kind == "i32" else constant & 0xFFFF]
     one, other = (state.scalar(source) for source in sources)
-    if one is None or other is None or kind not in ("u32", "i32") or relation not in _COMPARED:
+    if one is None or other is None or kind not in ("u32", "i32") or relation not in COMPARED:
         return {}
     if kind == "i32":
         one, other = _signed(one), _signed(other)
-    return {SCC_BIT: _COMPARED[relation](one, other).astype(np.int64)}
+    return {SCC_BIT: COMPARED[relation](one, other).astype(np.int64)}
 
 
 def _wide_result(state: State, name: str, bit: int, sources: list[Operand]) -> dict[int, Value]:
