@@ -19,9 +19,10 @@ from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.emulator.terms.termstate import TermState
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
-from asmgen.program.wavesteps import COMPARED
 
 Action = Callable[[Group], None]
+# Its own table: the emulator judges what program.wavesteps computes and takes nothing from it.
+_COMPARED = {"eq": operator.eq, "lg": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 _BITWISE = {"s_and_b32": operator.and_, "s_or_b32": operator.or_, "s_xor_b32": operator.xor}
 _NOTHING = ("", 0, 0)
 
@@ -45,7 +46,7 @@ class Decision:
         if self.name in _BITWISE:
             return bool(_BITWISE[self.name](first % WORD, second % WORD))
         _, _, how, kind = self.name.split("_")
-        return bool(COMPARED[how](*(_read(value, kind) for value in (first, second))))
+        return bool(_COMPARED[how](*(_read(value, kind) for value in (first, second))))
 
 
 def _read(value: int, kind: str) -> int:
