@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 # The public names: by what an author looks for, then by the module that defines them.
 _GROUPS: dict[str, dict[str, str]] = {
     "registers and operands": {
-        "asmgen.isa.arch": "architecture LANES",
+        "asmgen.isa.arch": "architecture LANES SIMDS",
         "asmgen.isa.bufferformats": "MOST_RECORDS RAW_BUFFER",
         "asmgen.isa.layouts_mfma": "element_bits",
         "asmgen.isa.opcodes.mfma": "F8F6F4_FORMATS MFMA",

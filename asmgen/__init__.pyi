@@ -179,6 +179,7 @@ from asmgen.checks.lint.programlint import lint_program as lint_program
 from asmgen.checks.waits.insert import insert_waits as insert_waits
 from asmgen.codeobject.load import CodeObject as CodeObject
 from asmgen.isa.arch import LANES as LANES
+from asmgen.isa.arch import SIMDS as SIMDS
 from asmgen.isa.arch import architecture as architecture
 from asmgen.isa.bankcost import bank_cost as bank_cost
 from asmgen.isa.bufferformats import MOST_RECORDS as MOST_RECORDS

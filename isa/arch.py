@@ -11,6 +11,8 @@ ACCUM_GRANULE = 4
 
 LANES = 64
 """Work-items of a wave (docs/facts/instructions.md section 6)."""
+SIMDS = 4
+"""SIMDs of a compute unit; the waves of a workgroup go round them (docs/facts/microarchitecture.md section 2.1)."""
 LANE_SWAPS = {4: "v_permlane16_swap_b32", 5: "v_permlane32_swap_b32"}
 """gfx950's swaps by the bit of the lane's number that each exchanges with the choice between its two registers
 (docs/facts/semantics.md section 6)."""
@@ -42,7 +44,6 @@ class Architecture:
     vgpr_total: int = 512  # unified file, per lane and SIMD
     vgpr_granule: int = 8
     waves_per_simd: int = 8
-    simds_per_cu: int = 4
     user_sgprs: int = 16
     vmcnt_max: int = COUNTER_MAX["vmcnt"]
     lgkmcnt_max: int = COUNTER_MAX["lgkmcnt"]
@@ -66,7 +67,7 @@ class Architecture:
 
     def workgroups_per_cu(self, total: int, lds: int, waves: int) -> int:
         """How many workgroups of `waves` waves, each with `total` registers, and `lds` bytes a compute unit holds; 0 where not one fits."""
-        by_registers = self.waves_for_vgprs(total) * self.simds_per_cu // waves
+        by_registers = self.waves_for_vgprs(total) * SIMDS // waves
         granted = self.allocated_lds(lds)
         return min(by_registers, self.lds_bytes // granted) if granted else by_registers
 
@@ -74,8 +75,8 @@ class Architecture:
         """Occupancy by LDS: waves per SIMD of workgroups with `lds` bytes and `waves` waves each; at least 1, as one workgroup always fits
         (docs/facts/instructions.md section 5)."""
         granted = self.allocated_lds(lds)
-        workgroups = self.lds_bytes // granted if granted else self.waves_per_simd * self.simds_per_cu
-        return min(self.waves_per_simd, max(1, workgroups * waves // self.simds_per_cu))
+        workgroups = self.lds_bytes // granted if granted else self.waves_per_simd * SIMDS
+        return min(self.waves_per_simd, max(1, workgroups * waves // SIMDS))
 
 
 GFX942 = Architecture("gfx942", lds_bytes=65536, lds_granule=512, lds_banks=32, elf_mach=0x4C, m0_dma_bits=16, fp8="fnuz")

@@ -8,7 +8,7 @@ from typing import Any
 
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.codeobject.load import KernelRecord
-from asmgen.isa.arch import LANES, Architecture, architecture
+from asmgen.isa.arch import LANES, SIMDS, Architecture, architecture
 from asmgen.isa.registers import SGPR_BIT, SGPR_COUNT, VGPR_COUNT
 from asmgen.program.program import Program
 
@@ -84,11 +84,11 @@ def _step(arch: Architecture, total: int, lds: int, waves: int) -> OccupancyStep
 
 def _reachable(arch: Architecture, wanted: int, now: int, waves: int) -> bool:
     """Whether whole workgroups of so many waves can make it that many a SIMD."""
-    groups = -(-wanted * arch.simds_per_cu // waves)
-    return groups * waves // arch.simds_per_cu == wanted > now
+    groups = -(-wanted * SIMDS // waves)
+    return groups * waves // SIMDS == wanted > now
 
 
 def _most_lds(arch: Architecture, wanted: int, waves: int) -> int:
     """The most bytes of LDS with which so many waves run on a SIMD."""
-    groups = max(1, -(-wanted * arch.simds_per_cu // waves))
+    groups = max(1, -(-wanted * SIMDS // waves))
     return arch.lds_bytes // groups // arch.lds_granule * arch.lds_granule

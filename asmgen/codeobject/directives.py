@@ -10,7 +10,7 @@ from typing import Any
 from asmgen.codeobject import metadata
 from asmgen.codeobject.descriptor import CodeObjectError, initial_sgprs
 from asmgen.codeobject.metadata import Argument
-from asmgen.isa.arch import ARCHITECTURES, LANES, Architecture, accum_offset
+from asmgen.isa.arch import ARCHITECTURES, LANES, SIMDS, Architecture, accum_offset
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import AGPR_COUNT, SGPR_COUNT, VGPR_COUNT
 
@@ -276,7 +276,7 @@ def _launch_problems(resources: KernelResources, arch: Architecture) -> list[str
         if min(required) < 1 or items > resources.max_flat_workgroup_size:
             return [f"reqd_workgroup_size {required} does not fit max_flat_workgroup_size {resources.max_flat_workgroup_size}"]
     # All waves of a workgroup run at once on one compute unit, so each SIMD must hold its share.
-    waves = -(-resources.max_flat_workgroup_size // (LANES * arch.simds_per_cu))
+    waves = -(-resources.max_flat_workgroup_size // (LANES * SIMDS))
     if waves > arch.waves_for_vgprs(total):
         most = arch.vgprs_for_waves(waves)
         return [

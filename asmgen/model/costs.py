@@ -12,6 +12,7 @@ from functools import cache
 
 from asmgen.emulator.arrival.boundstep import registers_of, wait_of
 from asmgen.emulator.scheduling.trace import VECTOR_SPACES
+from asmgen.isa.arch import LANES
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
@@ -20,7 +21,6 @@ from asmgen.isa.speeds import is_packed_f32, result_states, vector_speed
 from asmgen.isa.timing import Timing
 from asmgen.program.program import Instruction, Program
 
-LANES = 64
 DWORD_BYTES = 4
 _WIDE_BYTES = 12
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from asmgen.emulator.scheduling.trace import NO_ARGUMENT, WaveTrace
+from asmgen.isa.arch import SIMDS
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost, costs_of
@@ -21,7 +22,6 @@ from asmgen.model.icache import InstructionCache, left_by
 from asmgen.model.units import NEVER, Lds, UnitAccess, VectorMemory
 from asmgen.program.program import Program
 
-SIMDS = 4
 CAUSES = ("wait vm", "wait lgkm", "barrier", "matrix core", "dependency", "lds bus", "memory port", "return", "fetch", "arbitration")
 """Why a wave could not issue. "return" is a full vector memory queue, "matrix core" a busy core or its operand read."""
 LEFT_OUT = ("register-file ports of three-source VALU", "bank conflicts between waves", "the lanes' EXEC in VALU time",

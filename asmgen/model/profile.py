@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from asmgen.emulator.scheduling.trace import WaveTrace
+from asmgen.isa.arch import SIMDS
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost
-from asmgen.model.cycles import SIMDS, Timeline, WaveTimes, simulate
+from asmgen.model.cycles import Timeline, WaveTimes, simulate
 from asmgen.model.farmemory import FarMemory, far_memory
 from asmgen.model.usage import ResourceBounds, UnitLoad, Usage, accesses_by_execution, usage
 from asmgen.program.controlflow import Loop, control_flow

@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from math import ceil
 
+from asmgen.isa.arch import SIMDS
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import IssueCost, bank_clocks, read_interval
 from asmgen.model.farmemory import FarMemory
@@ -60,7 +61,7 @@ class Lds:
         self._depth, self._hold = timing.clocks("lds_fifo"), timing.clocks("lds_fifo_hold")
         self._issue_bus, self._crossing = timing.clocks("lds_issue_bus"), timing.clocks("lds_crossing")
         self._pairs = (_Pair(), _Pair())
-        self._simd_free = [0, 0, 0, 0]
+        self._simd_free = [0] * SIMDS
         self._banks = 0
         self._served = 1  # the pair that the banks served last
         self._port: list[tuple[int, int]] = []  # when the write port is taken by loads into LDS, in order

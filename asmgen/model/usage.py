@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from asmgen.emulator.scheduling.trace import NO_ARGUMENT, WaveTrace
+from asmgen.isa.arch import SIMDS
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost, bank_clocks, read_interval
-from asmgen.model.cycles import SIMDS
 from asmgen.model.farmemory import FarMemory
 
 BOUNDS = ("matrix", "lds", "memory_port", "l1", "issue", "valu")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from asmgen.isa.arch import LANES, SIMDS
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.speeds import is_packed_f32, result_states, vector_speed
@@ -19,7 +20,6 @@ from asmgen.isa.timing import Timing
 from asmgen.program.program import Instruction, Program
 
 _ROUNDS = 6  # of one wave, until a round takes the same time again
-_LANES, _SIMDS = 64, 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def loop_bound(program: Program, first: int, last: int, waves: int, table: Timin
     targets = [program.labels.get(instruction.target or "", -1) for instruction in code[:-1] if instruction.is_branch]
     if any(first <= target <= last for target in targets):
         return None
-    resident = max(1, waves // _SIMDS)
+    resident = max(1, waves // SIMDS)
     return LoopBound(first, last, {"one wave": _one_wave(code, table), **_shared(code, waves, resident, table)})
 
 
@@ -70,9 +70,9 @@ def _shared(code: Sequence[Instruction], waves: int, resident: int, table: Timin
             dwords = max(1, memory.bytes // 4)
             served = rule(table.arch, name) if addresses_per_lane(name) else None
             banks += sum(-(-len(phase) * dwords // served.banks) for phase in served.phases) if served is not None else 1
-            bus += _LANES * memory.bytes / table["lds_bus"]
+            bus += LANES * memory.bytes / table["lds_bus"]
         elif memory is not None and memory.space != "scalar" and memory.kind == "load":
-            cache += max(table["tcp_dword" if memory.bytes <= 4 else "tcp_wide"], _LANES * memory.bytes / 128 * table["tcp_line"])
+            cache += max(table["tcp_dword" if memory.bytes <= 4 else "tcp_wide"], LANES * memory.bytes / 128 * table["tcp_line"])
     return {"matrix": resident * core, "vector port": resident * port, "lds banks": waves * banks, "lds bus": waves / 2 * bus,
             "cache": waves * cache}
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from asmgen.emulator.scheduling.trace import WaveTrace
+from asmgen.isa.arch import SIMDS
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, costs_of
-from asmgen.model.cycles import SIMDS, simulate
+from asmgen.model.cycles import simulate
 from asmgen.model.estimate import Estimate, copies_of, estimate_run, summary_for
 from asmgen.model.farmemory import far_memory
 from asmgen.model.profile import Profile, profile, whole_load

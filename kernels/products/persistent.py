@@ -21,7 +21,6 @@ PERSISTENT = ag.Parameter("persistent", "build", bool, "as many workgroups as th
                           "one's loads run while one is stored", default=False)
 PERSISTENT_ARGUMENTS = (ag.ContractArgument("batch", "u32", "products of this shape"),
                         ag.ContractArgument("workgroups", "u32", "workgroups of the grid"))
-_SIMDS = 4
 _MOST_TILES = 1 << 30
 LEAST_STEPS = 3
 """Two that are asked for ahead, and one whose sums begin from 0."""
@@ -66,7 +65,7 @@ PERSISTENT_RULES = (
 
 def resident_workgroups(variant: ag.Variant) -> int:
     """How many workgroups the compute units of an architecture hold together."""
-    together = max(1, (variant.occupancy or 1) * _SIMDS // variant.wave_count)
+    together = max(1, (variant.occupancy or 1) * ag.SIMDS // variant.wave_count)
     return together * ag.timing(ag.DEFAULT_GPU[variant.arch]).clocks("compute_units")
 
 

@@ -16,7 +16,6 @@ from asmgen.author.loop.pipeline import check_written, pipeline
 from asmgen.author.loop.rounds import barrier_between_rounds
 from asmgen.author.loop.stepunits import Shape, Step
 from asmgen.author.schedule.schedules import Schedule
-from asmgen.author.schedule.unitcosts import SIMDS
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import Copy
 from asmgen.author.tiles.columnwalk import ClosingWalks, ColumnWalk
@@ -27,7 +26,7 @@ from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead
 from asmgen.author.tiles.tiles import Tile, TileError, TileGrid, tile_registers
 from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import block_fragment, bytes_of, with_dtype
-from asmgen.isa.arch import LANES
+from asmgen.isa.arch import LANES, SIMDS
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Placement

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from asmgen.author.loop.beyond import carried_registers
 from asmgen.author.schedule.schedules import is_matrix
-from asmgen.author.schedule.unitcosts import LANES, SIMDS, StepMachine, cost_of, ticks
+from asmgen.author.schedule.unitcosts import StepMachine, cost_of, ticks
 from asmgen.author.step.effects import Unit
+from asmgen.isa.arch import LANES, SIMDS
 from asmgen.isa.codecost import code_bytes, pays
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from asmgen.author.schedule.unitcosts import SIMDS, StepMachine, cost_of
+from asmgen.author.schedule.unitcosts import StepMachine, cost_of
 from asmgen.author.step.effects import Tag, Unit, effects_of
+from asmgen.isa.arch import SIMDS
 from asmgen.isa.registers import exec_
 from asmgen.program.program import Instruction, Item, Label
 

@@ -13,15 +13,13 @@ from itertools import pairwise
 
 from asmgen.author.schedule.schedules import Arrangement, Sync
 from asmgen.author.step.effects import Unit
-from asmgen.isa.arch import LANES
+from asmgen.isa.arch import LANES, SIMDS
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import group_of
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.records import dataclass
 from asmgen.isa.timing import Timing, gpu_of, timing
 from asmgen.program.program import Instruction
-
-SIMDS = 4
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from asmgen.author.schedule.schedules import Arrangement, Sync
-from asmgen.author.schedule.unitcosts import SIMDS, StepMachine, UnitCost, UnitKind, ticks
+from asmgen.author.schedule.unitcosts import StepMachine, UnitCost, UnitKind, ticks
 from asmgen.author.step.effects import Effects, Unit
+from asmgen.isa.arch import SIMDS
 from asmgen.isa.registers import m0
 
 _SETTLE = 2  # copies until a step takes the same time again

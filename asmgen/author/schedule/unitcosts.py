@@ -10,6 +10,7 @@ from enum import Enum
 from functools import cache
 
 from asmgen.author.step.effects import Unit
+from asmgen.isa.arch import LANES, SIMDS
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
@@ -18,9 +19,6 @@ from asmgen.isa.registers import m0
 from asmgen.isa.speeds import is_packed_f32, result_states, vector_speed
 from asmgen.isa.timing import Timing, gpu_of, timing
 from asmgen.program.program import Instruction
-
-LANES = 64
-SIMDS = 4
 
 
 class UnitKind(Enum):

@@ -12,6 +12,7 @@ import numpy as np
 
 from asmgen.emulator.machine.state import EXEC, M0, MODE_GPR_INDEX, MODE_VSKIP, PRIVATE_BASE, SHARED_BASE, VCC, Group, Machine
 from asmgen.emulator.semantics.values import fetch_scalar, store_scalar
+from asmgen.isa.arch import SIMDS
 from asmgen.isa.operands import GprIdx, HwReg, Operand
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
@@ -77,7 +78,7 @@ def _status(machine: Machine, group: Group) -> Values:
 def _hardware_id(machine: Machine, group: Group) -> Values:
     """HW_ID: wave slot in 3:0, SIMD 5:4, compute unit 11:8, workgroup slot 19:16. Waves of a workgroup go round the four SIMDs."""
     wave, home = machine.wave_in_group[group.select], machine.workgroup[group.select]
-    return (wave // 4 % 8 | wave % 4 << 4 | home % 16 << 8 | home % 16 << 16).astype(np.uint32)
+    return (wave // SIMDS % 8 | wave % SIMDS << 4 | home % 16 << 8 | home % 16 << 16).astype(np.uint32)
 
 
 def _register_allocation(machine: Machine, group: Group) -> Values:

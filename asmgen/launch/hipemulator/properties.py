@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from asmgen.isa.arch import LANES, SIMDS
 from asmgen.launch.device import DeviceError
 from asmgen.launch.hipbinding import import_binding
 from asmgen.launch.hipemulator.errors import HipError
@@ -49,10 +50,10 @@ def numbers(gpu: GpuState) -> dict[str, int]:
     return {
         "totalGlobalMem": TOTAL_BYTES[arch.name], "sharedMemPerBlock": arch.lds_bytes, "sharedMemPerBlockOptin": arch.lds_bytes,
         "sharedMemPerMultiprocessor": arch.lds_bytes * units, "maxSharedMemoryPerMultiProcessor": arch.lds_bytes,
-        "regsPerBlock": arch.vgpr_total * 64 * arch.simds_per_cu, "regsPerMultiprocessor": arch.vgpr_total * 64 * arch.simds_per_cu,
-        "warpSize": 64, "memPitch": _MOST_GRID, "maxThreadsPerBlock": MOST_WORK_ITEMS, "clockRate": clock, "totalConstMem": _MOST_GRID,
+        "regsPerBlock": arch.vgpr_total * LANES * SIMDS, "regsPerMultiprocessor": arch.vgpr_total * LANES * SIMDS,
+        "warpSize": LANES, "memPitch": _MOST_GRID, "maxThreadsPerBlock": MOST_WORK_ITEMS, "clockRate": clock, "totalConstMem": _MOST_GRID,
         "major": 9, "minor": {"gfx942": 4, "gfx950": 5}[arch.name], "multiProcessorCount": units, "l2CacheSize": cache,
-        "maxThreadsPerMultiProcessor": arch.waves_per_simd * arch.simds_per_cu * 64, "maxBlocksPerMultiProcessor": 32,
+        "maxThreadsPerMultiProcessor": arch.waves_per_simd * SIMDS * LANES, "maxBlocksPerMultiProcessor": 32,
         "concurrentKernels": 1, "asyncEngineCount": 1, "unifiedAddressing": 1, "managedMemory": 1, "canMapHostMemory": 1,
         "cooperativeLaunch": 1, "streamPrioritiesSupported": 1, "ECCEnabled": 1, "textureAlignment": 256, "texturePitchAlignment": 256,
         "pciBusID": gpu.index + 1, "memoryBusWidth": 8192, "isLargeBar": 1, "hostRegisterSupported": 1, "concurrentManagedAccess": 1,
