@@ -106,22 +106,22 @@ def tune(kernel: str, arch: str | None, parameters: tuple[str, ...], gpu: str | 
 @json_option
 def inspect(file: Path, arch: str | None, spec: Path | None, html: Path | None, as_json: bool) -> int:
     """Resources, maps of registers and LDS, instruction mix, loops and waits of any .s or .co."""
-    from asmgen.tools.inspection import inspect_file
+    from asmgen.tools.inspection.inspection import inspect_file
 
     counts = None
     if spec is not None:
-        from asmgen.tools.inspection_run import executions
+        from asmgen.tools.inspection.executedcode import executions
 
         counts = executions(file, arch, spec)
     report = inspect_file(file, arch, counts)
     if html is not None:
-        from asmgen.tools.inspection_html import write_html
+        from asmgen.tools.inspection.htmlreport import write_html
 
         write_html(report, html, spec)
     if as_json:
         document(report.as_json())
     elif html is None:
-        from asmgen.tools.inspection_text import inspection_text
+        from asmgen.tools.inspection.inspectiontext import inspection_text
 
         click.echo(inspection_text(report), nl=False)
     return GOOD

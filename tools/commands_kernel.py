@@ -247,7 +247,7 @@ def selftest(kernels: tuple[str, ...], arch: str | None, device: str, output: Pa
 
     from asmgen.files import write_plain
     from asmgen.tools.selftest import selftest as test
-    from asmgen.tools.statusline import StatusLine
+    from asmgen.tools.terminal.statusline import StatusLine
 
     with StatusLine() as line:
         report = test(device, kernels, arch, line.show)

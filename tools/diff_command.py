@@ -12,11 +12,11 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shown
 from asmgen.isa.timing import gpu_of, timing
 from asmgen.model.profile import LoopProfile
-from asmgen.tools.inspection import FileReport, KernelReport, LoopReport, inspect_file
-from asmgen.tools.inspection_code import CodeFigures, WaitReport
-from asmgen.tools.inspection_text import loop_heading
-from asmgen.tools.inspection_timeline import LoopTimeline, loop_timeline
-from asmgen.tools.list_command import render, table
+from asmgen.tools.inspection.codefigures import CodeFigures, WaitReport
+from asmgen.tools.inspection.inspection import FileReport, KernelReport, LoopReport, inspect_file
+from asmgen.tools.inspection.inspectiontext import loop_heading
+from asmgen.tools.inspection.looptimeline import LoopTimeline, loop_timeline
+from asmgen.tools.terminal.texttables import render, table
 
 Figures = dict[str, float]
 _ALIKE = 0.15

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.table import Table
 
 from asmgen.isa.arch import ARCHITECTURES, architecture
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.table import names, opcode
+from asmgen.tools.terminal.texttables import render, table
 
 if TYPE_CHECKING:
     from asmgen.tools.doctor import ToolStatus
     from asmgen.tools.runner import RunReport
-
-WIDTH = 120
-
 
 def _checked(arch: str | None) -> str | None:
     if arch is not None:
@@ -28,25 +22,6 @@ def _checked(arch: str | None) -> str | None:
         except ValueError as error:
             raise AsmgenError(str(error)) from None
     return arch
-
-
-def render(*parts: Any) -> str:
-    """Rich tables and strings as plain text."""
-    target = io.StringIO()
-    console = Console(file=target, width=WIDTH, highlight=False, markup=False)
-    for part in parts:
-        console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in target.getvalue().splitlines())
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[str] = ()) -> Table:
-    """A table without frames; the columns in `numbers` are right-aligned."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
-    for column in columns:
-        made.add_column(column, justify="right" if column in numbers else "left", no_wrap=column in numbers)
-    for row in rows:
-        made.add_row(*(str(cell) for cell in row))
-    return made
 
 
 def kernel_rows(arch: str | None, kernels: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from asmgen.author.family.family import Family
 from asmgen.isa.timing import gpu_of, timing
 from asmgen.kernels.registry import family as find_family
 from asmgen.tools.build import build_kernel
-from asmgen.tools.inspection_matrix import MatrixStream, matrix_stream
+from asmgen.tools.inspection.matrixpairs import MatrixStream, matrix_stream
 from asmgen.tools.profile_command import lower_bound, report_traced, trace_kernel
 from asmgen.tuning.loopbounds import LoopBound
 

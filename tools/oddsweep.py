@@ -23,9 +23,9 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.toolchain import assemble
 from asmgen.tools.diff_command import diff_files
 from asmgen.tools.entry import internal_error, status_of
-from asmgen.tools.inspection import FileReport, inspect_file
-from asmgen.tools.inspection_html import write_html
-from asmgen.tools.inspection_text import inspection_text
+from asmgen.tools.inspection.htmlreport import write_html
+from asmgen.tools.inspection.inspection import FileReport, inspect_file
+from asmgen.tools.inspection.inspectiontext import inspection_text
 from asmgen.tools.lint_command import lint_rows, lint_text
 from asmgen.tools.oddprograms import odd_program
 

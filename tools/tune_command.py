@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asmgen.kernels.tuned import Ranking
-from asmgen.tools.statusline import StatusLine
+from asmgen.tools.terminal.statusline import StatusLine
 from asmgen.tuning.rankedvariant import RankedVariant
 
 

@@ -11,7 +11,7 @@ import pytest
 import asmgen as ag
 from asmgen.codeobject.load import CodeObject
 from asmgen.tools.build import build_kernel, lint_errors, write_built
-from asmgen.tools.inspection import inspect_file
+from asmgen.tools.inspection.inspection import inspect_file
 from tests.in_parts import POINTERS, family
 
 

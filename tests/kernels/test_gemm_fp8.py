@@ -18,7 +18,7 @@ from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Instruction
 from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.inspection import inspect_program
+from asmgen.tools.inspection.inspection import inspect_program
 from asmgen.tools.runner import RunReport, launch, run_kernel
 
 LIBRARY = family("gemm-fp8")

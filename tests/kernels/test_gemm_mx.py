@@ -17,7 +17,7 @@ from asmgen.kernels.gemm_mx.problem import decoded, packed, planes, shuffled, sh
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.inspection import inspect_program
+from asmgen.tools.inspection.inspection import inspect_program
 from asmgen.tools.runner import RunReport, launch, run_kernel
 from tests.quantised_patterns import wrong
 

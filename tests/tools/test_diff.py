@@ -13,7 +13,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
 from asmgen.tools.diff_command import compare, diff_files, likeness, match_loops
-from asmgen.tools.inspection import KernelReport, inspect_program
+from asmgen.tools.inspection.inspection import KernelReport, inspect_program
 
 MFMA = "v_mfma_f32_16x16x32_bf16 a[{0}:{1}], v[4:7], v[8:11], a[{0}:{1}]\n"
 

@@ -313,7 +313,7 @@ def test_other_files_with_such_names_stay(tmp_path: Path) -> None:
 
 
 def test_an_internal_error_is_a_sentence_that_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asmgen.tools.inspection.inspect_file", lambda *_: {}["x"])
+    monkeypatch.setattr("asmgen.tools.inspection.inspection.inspect_file", lambda *_: {}["x"])
     with pytest.raises(SystemExit) as ended:
         cli.main(["inspect", "x.s"])
     err = capsys.readouterr().err

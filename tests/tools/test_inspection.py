@@ -10,9 +10,9 @@ import pytest
 
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.toolchain import assemble
-from asmgen.tools.inspection import inspect_file
-from asmgen.tools.inspection_code import waves_text
-from asmgen.tools.inspection_text import inspection_text, wait_rows
+from asmgen.tools.inspection.codefigures import waves_text
+from asmgen.tools.inspection.inspection import inspect_file
+from asmgen.tools.inspection.inspectiontext import inspection_text, wait_rows
 from tests.clang_objects import needs_clang
 
 TEXT = """\

@@ -12,9 +12,9 @@ import pytest
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.isa.arch import architecture
 from asmgen.reader.assembly import read_text
-from asmgen.tools.inspection import KernelReport, inspect_program
-from asmgen.tools.inspection_resources import _step
-from asmgen.tools.inspection_text import code_lines
+from asmgen.tools.inspection.inspection import KernelReport, inspect_program
+from asmgen.tools.inspection.inspectiontext import code_lines
+from asmgen.tools.inspection.occupancysteps import _step
 
 SMALL = "v_mfma_f32_16x16x32_bf16 a[{0}:{1}], v[{2}:{3}], v[{4}:{5}], a[{0}:{1}]\n"
 

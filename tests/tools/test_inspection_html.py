@@ -14,10 +14,10 @@ import pytest
 
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.reader.assembly import read_text
-from asmgen.tools.inspection import FileReport, KernelReport, inspect_program
-from asmgen.tools.inspection_html import inspection_html
-from asmgen.tools.inspection_picture import GROUP_COLOURS
-from asmgen.tools.inspection_timeline import loop_timeline
+from asmgen.tools.inspection.htmlreport import inspection_html
+from asmgen.tools.inspection.inspection import FileReport, KernelReport, inspect_program
+from asmgen.tools.inspection.looppicture import GROUP_COLOURS
+from asmgen.tools.inspection.looptimeline import loop_timeline
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WIDTH = 1280

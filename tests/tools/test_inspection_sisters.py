@@ -7,9 +7,9 @@ import pytest
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.reader.assembly import read_text
 from asmgen.tools.diff_command import compare
-from asmgen.tools.inspection import FileReport, KernelReport, inspect_program
-from asmgen.tools.inspection_html import inspection_html
-from asmgen.tools.inspection_timeline import LoopTimeline, loop_timeline
+from asmgen.tools.inspection.htmlreport import inspection_html
+from asmgen.tools.inspection.inspection import FileReport, KernelReport, inspect_program
+from asmgen.tools.inspection.looptimeline import LoopTimeline, loop_timeline
 
 PRODUCTS = "".join(f"v_mfma_f32_32x32x16_bf16 a[{n}:{n + 15}], v[4:7], v[8:11], a[{n}:{n + 15}]\n" for n in range(0, 128, 16))
 LOADS = "ds_read_b128 v[4:7], v12\nds_read_b128 v[8:11], v12 offset:64\nglobal_load_dwordx4 v[40:43], v[2:3], off\n"

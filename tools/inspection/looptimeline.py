@@ -2,7 +2,7 @@
 
 Without a run every wave that may come to the loop starts at its first instruction together with the others, goes round it a few times,
 finds its data in L2 and no bank conflict. Barriers that only some waves pass before put these out of phase. Inner branches fall through.
-Waves that go round a sister of the loop meanwhile do so (`inspection_sisters`).
+Waves that go round a sister of the loop meanwhile do so (`sisterloops`).
 With a run the waves of the first workgroup are timed as they ran.
 """
 
@@ -18,9 +18,9 @@ from asmgen.model.costs import CostKind, costs_of
 from asmgen.model.cycles import ModelError, WaveTimes
 from asmgen.model.profile import Profile, profile
 from asmgen.program.program import Program
-from asmgen.tools.inspection import KernelReport, LoopReport
-from asmgen.tools.inspection_code import waves_text
-from asmgen.tools.inspection_sisters import LoopWaves, barriers_in, loops_together
+from asmgen.tools.inspection.codefigures import waves_text
+from asmgen.tools.inspection.inspection import KernelReport, LoopReport
+from asmgen.tools.inspection.sisterloops import LoopWaves, barriers_in, loops_together
 
 ROUNDS = 8
 """So many times at least each wave goes round a loop that is timed from its code alone."""

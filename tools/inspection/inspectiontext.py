@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from asmgen.tools.inspection import FileReport, KernelReport, LoopReport
-from asmgen.tools.inspection_code import CodeFigures, OperationGroup, waves_text
-from asmgen.tools.inspection_resources import OccupancyStep
-from asmgen.tools.list_command import render, table
+from asmgen.tools.inspection.codefigures import CodeFigures, OperationGroup, waves_text
+from asmgen.tools.inspection.inspection import FileReport, KernelReport, LoopReport
+from asmgen.tools.inspection.occupancysteps import OccupancyStep
+from asmgen.tools.terminal.texttables import render, table
 
 _MOST_WAITS = 100
 _MOST_ADDRESSES = 12

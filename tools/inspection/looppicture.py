@@ -10,8 +10,8 @@ from asmgen.isa.opcode import group_of
 from asmgen.model.costs import CostKind
 from asmgen.model.cycles import WaveTimes
 from asmgen.program.program import Program
-from asmgen.tools.inspection_lds import LdsRow
-from asmgen.tools.inspection_timeline import LoopTimeline
+from asmgen.tools.inspection.ldsuse import LdsRow
+from asmgen.tools.inspection.looptimeline import LoopTimeline
 
 GROUP_COLOURS = {
     "matrix": "#2f6fb5", "lds_read": "#2c9c69", "lds_write": "#86b81f", "lds_dma": "#149c9c", "global_load": "#8a5cc2",

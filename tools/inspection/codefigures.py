@@ -16,9 +16,9 @@ from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.program.controlflow import ControlFlow, Loop
 from asmgen.program.mix import count_groups
 from asmgen.program.program import Instruction, Program
-from asmgen.tools.inspection_distance import FirstUse, UseSummary, summarise
-from asmgen.tools.inspection_matrix import MatrixStream, matrix_stream
-from asmgen.tools.inspection_registers import AddressUse, address_uses, copies
+from asmgen.tools.inspection.addressregisters import AddressUse, address_uses, copies
+from asmgen.tools.inspection.firstuses import FirstUse, UseSummary, summarise
+from asmgen.tools.inspection.matrixpairs import MatrixStream, matrix_stream
 
 CYCLES_PER_PASS = 4  # docs/facts/instructions.md section 1
 _SPACES = {"buffer": "global", "global": "global", "flat": "global", "lds": "lds", "scratch": "scratch", "scalar": "scalar"}

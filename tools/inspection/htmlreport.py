@@ -9,9 +9,8 @@ from typing import Any
 
 from asmgen.files import write_plain
 from asmgen.program.mix import groups
-from asmgen.tools.inspection import FileReport, KernelReport
-from asmgen.tools.inspection_picture import GROUP_COLOURS, STALL_COLOURS, lds_svg, timeline_svg
-from asmgen.tools.inspection_text import (
+from asmgen.tools.inspection.inspection import FileReport, KernelReport
+from asmgen.tools.inspection.inspectiontext import (
     LDS_COLUMNS,
     lds_rows,
     loop_heading,
@@ -23,7 +22,8 @@ from asmgen.tools.inspection_text import (
     wait_rows,
     workgroup_text,
 )
-from asmgen.tools.inspection_timeline import LoopTimeline, loop_timeline
+from asmgen.tools.inspection.looppicture import GROUP_COLOURS, STALL_COLOURS, lds_svg, timeline_svg
+from asmgen.tools.inspection.looptimeline import LoopTimeline, loop_timeline
 
 _MOST_ROWS = 2000
 """Of one table; the JSON has the others."""

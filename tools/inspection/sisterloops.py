@@ -16,7 +16,7 @@ from asmgen.checks.wavegroups.partings import differing_registers
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Program
 from asmgen.regalloc.dataflow import reached
-from asmgen.tools.inspection import KernelReport, LoopReport
+from asmgen.tools.inspection.inspection import KernelReport, LoopReport
 
 _MOST_WAVES = 16
 _WAVES = 4  # where the workgroup's size is not known

@@ -19,10 +19,10 @@ from asmgen.isa.registers import mask_names
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.mix import GROUPS, groups
 from asmgen.program.program import Program
-from asmgen.tools.inspection_code import CodeFigures, WaitReport, figures, matrix_cycles, takers, wait_reports
-from asmgen.tools.inspection_distance import FirstUse, first_uses
-from asmgen.tools.inspection_lds import LdsUse, lds_use
-from asmgen.tools.inspection_resources import OccupancyStep, resources
+from asmgen.tools.inspection.codefigures import CodeFigures, WaitReport, figures, matrix_cycles, takers, wait_reports
+from asmgen.tools.inspection.firstuses import FirstUse, first_uses
+from asmgen.tools.inspection.ldsuse import LdsUse, lds_use
+from asmgen.tools.inspection.occupancysteps import OccupancyStep, resources
 
 _SAME_HEAD = 4
 """Two loops have one head if their first instructions are at most this far apart."""
