@@ -12,7 +12,7 @@ from asmgen.isa.timing import timing
 from asmgen.model.profile import profile
 from asmgen.tools.loopgaps import ALLOWED
 from asmgen.tuning.loopbounds import loop_bound
-from tests.model.test_model_profile import loop, traced
+from tests.model_harness import loop, traced
 
 TABLE = timing("MI355X")
 WIDE = "v_mfma_f32_32x32x16_bf16 a[0:15], v[0:3], v[4:7], a[0:15]\n"  # 32 clk of a core, chained on its accumulator

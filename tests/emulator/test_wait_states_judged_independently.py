@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,8 +20,6 @@ from asmgen.program.program import Instruction
 from asmgen.reader.instruction import parse_instruction
 from asmgen.tools.instructionsamples import legal
 from tests.isa.test_waitstate_rows import EXAMPLES
-
-EMULATOR = Path(__file__).resolve().parents[2] / "asmgen" / "emulator"
 
 
 def folded(operand: Operand, pick: random.Random) -> Operand:
@@ -100,14 +96,3 @@ def test_the_same_ways_through_random_programs(seed: int) -> None:
         assert (piece.following is None) == (block.number in lost)
         assert set(ways.following(block.number, False)) == set(block.successors)
     assert {(loop.first, loop.last) for loop in flow.loops()} == set(ways.loops())
-
-
-def test_the_emulator_takes_of_a_program_its_data_alone() -> None:
-    """No graph, dataflow, liveness or matcher that the passes use: of the rooms program and regalloc it loads program.program alone."""
-    for path in sorted(EMULATOR.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else \
-                [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            for module in modules:
-                if module.startswith(("asmgen.program", "asmgen.regalloc", "asmgen.checks")):
-                    assert module == "asmgen.program.program", f"{path.name} imports {module}"
