@@ -24,15 +24,18 @@ Program = Sequence[Sync | Unit]
 @cache
 def entry(letter: str) -> Sync | Unit:
     """`|` a barrier, `(` half of the waves fall behind, `)` they are level, `a` and `b` reads of the halves of cell c, `c` a read of all of
-    it, `A`, `B` and `C` writes of the same, `?` a read that names nothing, `m` an MFMA, `=` a comparison, `!` its branch's."""
+    it, `d` of what follows it, `A` to `D` writes of the same, `u` a use of read data, `?` a read that names nothing, `m` an MFMA, `=` a
+    comparison, `!` its branch's."""
     if letter in "|()":
         return Sync({"|": "barrier", "(": "open", ")": "level"}[letter])
     k = Builder("k", "gfx950")
-    part = {"a": (0, 64), "b": (64, 128), "c": (0, 128)}.get(letter.lower(), (0, 0))
-    if letter in "ABC":
+    part = {"a": (0, 64), "b": (64, 128), "c": (0, 128), "d": (128, 192)}.get(letter.lower(), (0, 0))
+    if letter in "ABCD":
         k.ds_write_b32(v[0], v[1], fills=LdsRange("c", *part))
     elif letter == "?":
         k.ds_read_b32(v[2], v[0])
+    elif letter == "u":
+        k.v_mov_b32(v[3], v[2])
     elif letter == "m":
         k.v_mfma_f32_16x16x32_bf16(v[8:11], v[12:15], v[16:19], v[8:11])
     elif letter == "=":
@@ -51,7 +54,8 @@ def entries(letters: str) -> Program:
 @pytest.mark.parametrize(("letters", "redundant"), [
     ("a|a|", {1, 3}), ("a|b|", {3}), ("c|b|", {1, 3}), ("a|c|", {3}), ("aA|a|", {4}), ("a|A|", {3}), ("bA|b|", {2, 4}), ("a|A|A|", {3, 5}),
     ("a|a", {1}), ("a|?|", {3}), ("a|m|a|", {1, 3, 5}), ("|a|a|", {2, 4}), ("a|a|A|a|a|", {1, 7, 9}), ("a|A|C|", {3, 5}), ("", set()),
-    ("AB|a|b|", {6}), ("BA|a|b|", {4, 6}), ("A|a|B|b|", {3, 7})])
+    ("AB|a|b|", {6}), ("BA|a|b|", {4, 6}), ("A|a|B|b|", {3, 7}),
+    ("ABD|a|b|d|", {9}), ("ABD|au|b|d|", {8, 10}), ("ABD|ua|b|d|", {10})])
 def test_a_barrier_stays_where_a_fill_or_a_first_read_follows(letters: str, redundant: set[int]) -> None:
     assert redundant_barriers(entries(letters)) == dict.fromkeys(redundant)
 

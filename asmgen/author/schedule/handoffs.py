@@ -101,9 +101,12 @@ def ordering_barriers(entries: Entries, count: int) -> set[int]:
     known = False
     for position, entry in enumerate(entries):
         if isinstance(entry, Sync):
-            barriers += [position] if entry == BARRIER else []
+            if entry == BARRIER:
+                barriers.append(position)
+                ordered.meet(position)
             known |= entry.kind == "open" and len(barriers) >= count
             continue
+        ordered.use(entry, position)
         for access in entry.effects.memory:
             if access.space != "lds":
                 continue
@@ -124,13 +127,15 @@ class _Ordered:
 
     A refill of bytes that were read needs any barrier after the read, as the data of reads are there long before. A read of what was filled
     needs one after a wait for the fill: the last one before the read, or an earlier one for which a wave waits for a later fill of the same
-    kind anyway, so that no wait moves up.
+    kind anyway, so that no wait moves up. Once a wave has used the data of a DS instruction, all of its DS instructions before are done.
     """
 
     def __init__(self, found: Set[int]) -> None:
         self._found = found
         self._last: dict[MemoryAccess, tuple[int, bool]] = {}  # position, and whether a DS instruction
         self._settled: dict[tuple[int, bool], int] = {}  # by barrier and kind, the last fill that is waited for
+        self._coming: list[tuple[int, int]] = []  # DS instructions whose data nobody has used yet, with the registers
+        self._come = -1  # the last DS instruction that is done, as its data or those of a later one were used
 
     def by_another(self, access: MemoryAccess) -> bool:
         """Whether a barrier that stays orders an access."""
@@ -147,6 +152,19 @@ class _Ordered:
         if prior is not None and prior[0].write:
             for barrier in barriers:
                 self._settled[barrier, prior[2]] = max(prior[1], self._settled.get((barrier, prior[2]), -1))
+
+    def use(self, unit: Unit, position: int) -> None:
+        """The unit stands there, and waits for the data that it touches; a block that may be skipped waits for none."""
+        ds = unit.first.name.startswith("ds_")  # data of DS instructions come in order, so they overwrite each other's
+        touched = 0 if unit.is_block else unit.effects.reads | (0 if ds else unit.effects.writes)
+        self._come = max([self._come, *(at for at, mask in self._coming if mask & touched)])
+        self._coming = [(at, mask) for at, mask in self._coming if at > self._come]
+        if ds and unit.effects.writes:
+            self._coming.append((position, unit.effects.writes))
+
+    def meet(self, barrier: int) -> None:
+        """A barrier stands there."""
+        self._settled[barrier, True] = self._come
 
     def note(self, access: MemoryAccess, position: int, unit: Unit) -> None:
         """The access stands there."""
