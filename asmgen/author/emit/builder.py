@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from asmgen.checks.explain.explain import Explanation
 
 WAIT_MODES = ("auto", "verify", "off")
+ENTERS = "so that the loop's waits find in flight what they count on"
+"""The comment of the wait before a loop, whose counts let stores of earlier rounds be in flight beside fills. Its count is the loosest one
+with which those are enough."""
 Made = TypeVar("Made")
 
 
@@ -337,6 +340,10 @@ class Builder(LoopSources):
         """A wait slot: the passes give its s_waitcnt the loosest counts for all that is due before the next wait slot."""
         with self.waits("point"):
             self.emit("s_waitcnt")
+
+    def wait_before_loop(self) -> None:
+        """A wait before a loop whose waits count operations that are not there yet: for all vector memory but what those waits let land."""
+        self.emit("s_waitcnt", Waitcnt(vmcnt=0), comment=ENTERS)
 
     def wait_at(self, label: str) -> None:
         """Put a wait for all loads after a label."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from asmgen.author.contract.contract import KernelContract, Value
 from asmgen.author.emit.authorlines import author_line
-from asmgen.author.emit.builder import WAIT_MODES, Builder
+from asmgen.author.emit.builder import ENTERS, WAIT_MODES, Builder
 from asmgen.author.emit.coldblocks import SETTLES
 from asmgen.author.emit.ldsmap import LdsMap
 from asmgen.checks.leases.leases import check_leases
-from asmgen.checks.waits.needless import without_needless
+from asmgen.checks.waits.needless import weakest
 from asmgen.checks.waits.waitmodes import apply_waits, refuse_errors
 from asmgen.checks.waitstates.passes import insert as insert_wait_states
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
@@ -292,7 +292,7 @@ class KernelBuilder(Builder):
         for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
             if mode not in WAIT_MODES:
                 raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
-        program = _without_settling(apply_waits(program, waits, self._verify))
+        program = _weakest_settling(apply_waits(program, waits, self._verify))
         if waits == "auto" and self.entry:
             program = _entry_wait_where_needed(program, self._arguments)
         if wait_states == "auto":
@@ -319,11 +319,14 @@ class KernelBuilder(Builder):
             code_object_version=self._version)
 
 
-def _without_settling(program: Program) -> Program:
+def _weakest_settling(program: Program) -> Program:
     """The program without those waits at the beginning of shared cold blocks without which the code after them still waits enough, on each
-    way."""
-    asked = [position for position, item in enumerate(program.instructions) if item.comment == SETTLES]
-    return without_needless(program, asked) if asked else program
+    way; those before loops with the loosest counts with which the loop's own waits are enough."""
+    asked: dict[str, list[int]] = {SETTLES: [], ENTERS: []}
+    for position, item in enumerate(program.instructions):
+        if item.comment in asked:
+            asked[item.comment].append(position)
+    return weakest(program, *asked.values()) if any(asked.values()) else program
 
 
 def _entry_wait_where_needed(program: Program, arguments: Reg) -> Program:

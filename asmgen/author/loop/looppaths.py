@@ -159,7 +159,7 @@ class _Paths:
         k, ahead, unroll, own = self.k, self.ahead, self.unroll, self.own
         if self.copies.units.stores_beside_fills:
             # In a loop stores of earlier steps are in flight after a fill, and its wait lets them be; from here on there are none.
-            k.emit("s_waitcnt", vmcnt=0)
+            k.wait_before_loop()
         if self.shared:
             self._branch_to((number, label) for number, label in self.shorts.items() if (ahead - number) % unroll == phase)
         if self.plain is not None:

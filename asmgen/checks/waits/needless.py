@@ -1,28 +1,48 @@
-"""Waits of a program that other waits make needless."""
+"""Waits of a program that other waits make needless, or that may let more pass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from asmgen.checks.waits.verify import Verifier
+from asmgen.isa.arch import architecture
 from asmgen.isa.check import resolve
+from asmgen.isa.operands import Waitcnt
 from asmgen.isa.table import opcode
 from asmgen.program.program import Instruction, Program
 
 
-def without_needless(program: Program, waits: Iterable[int]) -> Program:
-    """The program without those of the waits (by position) without which verification still finds no error, the first ones first.
+def weakest(program: Program, removable: Iterable[int], counted: Iterable[int] = ()) -> Program:
+    """The program with those of the waits (by position) as weak as verification still finds no error, the first ones first. The `removable`
+    ones go, or stay as they are; those that are `counted` let as much vector memory be in flight as they may.
 
     The program is verified once. A wait that goes leaves an s_nop while the others are judged, so that positions stay.
     """
+    waits = _Waits(program)
     nothing = Instruction(opcode("s_nop"), resolve(opcode("s_nop"), (0,), {}, program.arch), (0,))
-    numbers = [number for number, item in enumerate(program.items) if isinstance(item, Instruction)]
-    verifier, gone = Verifier(program, notes=False), set()
-    for position in waits:
-        number = numbers[position]
-        without = verifier.program.with_items([*verifier.program.items[:number], nothing, *verifier.program.items[number + 1:]])
-        weaker, found = verifier.weaker(without, position)
-        if not any(one.severity == "error" for one in found):
-            verifier = weaker
-            gone.add(number)
-    return program.with_items([item for number, item in enumerate(program.items) if number not in gone])
+    gone = {waits.numbers[position] for position in removable if waits.serves(position, nothing)}
+    for position in counted:
+        wait = program.instructions[position]
+        for count in range(1, architecture(program.arch).vmcnt_max):
+            if not waits.serves(position, replace(wait, operands=(Waitcnt(vmcnt=count),))):
+                break
+    return program.with_items([item for number, item in enumerate(waits.verifier.program.items) if number not in gone])
+
+
+class _Waits:
+    """A program, changed as long as verification finds no error: `verifier` is of what it has become, `numbers` its items' by position."""
+
+    def __init__(self, program: Program) -> None:
+        self.verifier = Verifier(program, notes=False)
+        self.numbers = [number for number, item in enumerate(program.items) if isinstance(item, Instruction)]
+
+    def serves(self, position: int, instead: Instruction) -> bool:
+        """Whether an instruction serves as the weaker wait there, where it stands then."""
+        number, items = self.numbers[position], self.verifier.program.items
+        changed = self.verifier.program.with_items([*items[:number], instead, *items[number + 1:]])
+        weaker, found = self.verifier.weaker(changed, position)
+        if any(one.severity == "error" for one in found):
+            return False
+        self.verifier = weaker
+        return True
