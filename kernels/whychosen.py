@@ -42,8 +42,8 @@ class Why:
                  f"  {source}{'; ' + self.remark if self.remark else ''}"]
         for row in self.rows[:top]:
             slower = row.seconds / self.rows[0].seconds if self.rows[0].seconds else 1.0
-            named = " ".join(f"{name}={row.build[name]}" for name in (*HOW, "split_k", "reduce") if name in row.build and (
-                name in HOW or row.build.get("split_k", 1) > 1))
+            named = " ".join(f"{name}={row.build[name]}" for name in (*HOW, "split_k", "reduce", "persistent") if name in row.build and (
+                name in HOW or (row.build[name] if name == "persistent" else row.build.get("split_k", 1) > 1)))
             lines.append(f"  {row.seconds * 1e6:9.2f} us  {slower:5.2f} x  {named}")
             lines += [f"{'':24}{_of_launch(one)}" for one in row.launches]
         return "\n".join(lines) + "\n"

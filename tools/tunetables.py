@@ -96,7 +96,8 @@ def _cost(kernel: str, gpu: str, chosen: Sequence[Mapping[str, Any]]) -> str:
 
 def _spelled(one: tuned.Estimated) -> str:
     build = one.build
-    return f"{build['tile']} {build['schedule']}" + (f" split_k={build['split_k']}" if build["split_k"] > 1 else "")
+    return f"{build['tile']} {build['schedule']}" + (f" split_k={build['split_k']}" if build["split_k"] > 1 else "") + (
+        " persistent" if build.get("persistent") else "")
 
 
 def _gain(rows: Sequence[Sequence[tuned.Estimated]]) -> str:

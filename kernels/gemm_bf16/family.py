@@ -10,7 +10,7 @@ from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
-from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, workgroups_of
+from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, several_tiles, workgroups_of
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
     INVARIANT,
@@ -82,6 +82,7 @@ GEMM = ag.Family(
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
     typical={"m": 4096, "n": 4096, "k": 8192},
+    typical_of=several_tiles,
     fills_argument_wait=True,
 )
 

@@ -22,6 +22,11 @@ PERSISTENT = ag.Parameter("persistent", "build", bool, "as many workgroups as th
 PERSISTENT_ARGUMENTS = (ag.ContractArgument("batch", "u32", "products of this shape"),
                         ag.ContractArgument("workgroups", "u32", "workgroups of the grid"))
 _MOST_TILES = 1 << 30
+_TYPICAL_EDGE = 8192
+"""Rows and columns of a D that has several of the largest tiles for each workgroup of a GPU."""
+_LEAST_WORTH = 128 * 256
+"""Elements of a tile from which on the next one's loads are worth a build of their own: a D of several rounds of smaller ones has a round
+of larger ones, which load less."""
 LEAST_STEPS = 3
 """Two that are asked for ahead, and one whose sums begin from 0."""
 ONE_TILE: dict[str, Any] = {"persistent": False}
@@ -73,7 +78,16 @@ def persistent_options(p: ag.Values, variant: ag.Variant) -> list[dict[str, Any]
     """What tune tries where a grid of all tiles takes more than a round."""
     asked = {**p, "persistent": True}
     serves = "persistent" in p and dict(variant.further).get("persistent", True) and all(rule.holds(asked) for rule in PERSISTENT_RULES)
-    return [{"persistent": True, "preload": True}] if serves and tiles_of(p, variant.tile) > resident_workgroups(variant) else []
+    rows, columns, _ = variant.tile
+    serves = serves and rows * columns >= _LEAST_WORTH and tiles_of(p, variant.tile) > resident_workgroups(variant)
+    return [{"persistent": True, "preload": True}] if serves else []
+
+
+def several_tiles(contract: ag.KernelContract) -> dict[str, Any]:
+    """What differs in the typical problem of a build: persistent workgroups have several tiles each, because what lies between two of them
+    has to be in the figures from which a choice is made."""
+    persistent = set(PERSISTENT_ARGUMENTS) <= set(contract.given)
+    return {"m": _TYPICAL_EDGE, "n": _TYPICAL_EDGE} if persistent else {}
 
 
 @dataclass(frozen=True)

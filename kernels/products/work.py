@@ -64,8 +64,8 @@ def _persistent_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) ->
     items = -(-tiles // workgroups)
     traced = steps - max(0, steps - _LEAST_TRACED) // _COPIES * _COPIES
     strides = {name: traced * depth + (p[name] - traced * depth) % line for name in ("lda", "ldb")} if traced < steps else {}
-    n = items * columns if items > 1 else p[side(p, "n")]
     down, across = side(p, "m"), side(p, "n")
+    n = items * columns if items > 1 else min(p[across], columns)
     small = {down: min(p[down], rows), across: n, "batch": 1, "workgroups": 1, "k": traced * depth}
     of_each = [steps * -(-(tiles - number) // workgroups) for number in range(workgroups)]
     far = {"ldd": n + (p["ldd"] - n) % line, "ldc": n + (p["ldc"] - n) % line} if items > 1 else {}

@@ -55,6 +55,23 @@ def test_fewer_tiles_than_workgroups_have_one_each() -> None:
     assert grids == [(8, 1, 1), (256, 1, 1)]
 
 
+@pytest.mark.parametrize("edge", [4096, 8192, 8448])
+def test_what_stands_for_a_launch_has_the_tiles_of_its_first_workgroup(edge: int) -> None:
+    given = {"persistent": True, "tile": "256x256x64", "schedule": "interleave", "m": edge, "n": edge, "k": 4096}
+    contract = LIBRARY.contract("gfx950", given)
+    values, tiles = contract.resolve_run(given), (edge // 256) ** 2
+    assert LIBRARY.work is not None
+    work = LIBRARY.work(values, LIBRARY.select("gfx950", values))
+    assert work.first["workgroups"] == 1 and work.first["m"] * work.first["n"] == -(-tiles // 256) * 256 * 256
+    assert work.traced == work.first["k"] // 64 * -(-tiles // 256) and work.steps.sum() == tiles * 64 and len(work.steps) == min(256, tiles)
+
+
+def test_figures_for_a_choice_have_several_tiles_of_a_workgroup() -> None:
+    build = {"tile": "256x256x64", "schedule": "interleave"}
+    of_one, of_several = (LIBRARY.typical_for(LIBRARY.contract("gfx950", {**build, "persistent": chained})) for chained in (False, True))
+    assert of_one == LIBRARY.typical and of_several["m"] * of_several["n"] == 4 * 256 * of_one["m"] * of_one["n"] // 256
+
+
 REACHED: list[dict[str, Any]] = [
     {"m": 130, "n": 128, "k": 256, "beta": 0.5}, {"m": 16, "n": 264, "k": 320}, {"m": 16, "n": 256, "k": 256, "batch": 2},
     {"m": 16, "n": 140, "k": 320, "beta": 1.0, "alpha": 2.0}, {"m": 16, "n": 256, "k": 192, "batch": 2, "ldc": 257, "beta": 1.0},

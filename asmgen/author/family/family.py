@@ -63,7 +63,8 @@ class Family:
     `selection` chooses among the variants that serve a request, by all values that it gave. `work` says how long the workgroups of a launch
     are, where they differ or where one of them is long. `aliases` say which arguments may share memory. `algebra(parameters, inputs)` gives
     what must come out in exact residues (docs/ALGEBRA.md). `typical` is a problem that fills a GPU, in which variants are timed to choose
-    among them; it needs `work`. `settled(parameters)` gives build parameters that follow from those of a problem where they are not given.
+    among them; it needs `work`; `typical_of(contract)` is what differs in that of a build.
+    `settled(parameters)` gives build parameters that follow from those of a problem where they are not given.
     `fitted(variant, declared, parameters)` gives what a variant declares for a request: limits that follow from its build parameters,
     defaults that follow from its sizes.
     `tuned(parameters, variant, units)` gives values of further build parameters, beside the defaults, that are worth a try for a problem
@@ -87,6 +88,7 @@ class Family:
     aliases: tuple[Alias, ...] | Callable[[Variant, Values], tuple[Alias, ...]] = ()
     algebra: Callable[[Values, Any], Mapping[str, Any]] | None = None
     typical: Values = field(default_factory=dict)
+    typical_of: Callable[[KernelContract], Values] | None = None
     settled: Callable[[Values], Values] | None = None
     fitted: Callable[[Variant, tuple[Parameter, ...], Values], tuple[Parameter, ...]] | None = None
     tuned: Callable[[Values, Variant, int], Sequence[Values]] | None = None
@@ -225,9 +227,9 @@ class Family:
         return self.contract_of(self.select(arch, values), values)
 
     def typical_for(self, contract: KernelContract) -> dict[str, Any]:
-        """The values of `typical`, as far as a variant takes them."""
+        """The values of `typical`, with those that differ for this build, as far as a variant takes them."""
         found = {}
-        for name, value in self.typical.items():
+        for name, value in {**self.typical, **(self.typical_of(contract) if self.typical_of is not None else {})}.items():
             most = contract.parameter(name).maximum
             found[name] = value if most is None or not isinstance(value, int) else min(value, int(most))
         return found
