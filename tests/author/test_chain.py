@@ -39,7 +39,8 @@ class Form:
     """`late`: the epilogue ends with a read of the register that `begin` changes. `forgotten`: accumulators that `sums` leaves out.
     `other`: sums to which no product adds. `early`: the products run an iteration ahead, from the last step of the item before on.
     `ahead`: iterations that loads run ahead. `spoilt`: the epilogue leaves word in VCC, which `advance` changes.
-    `first`: something is loaded for the first iteration alone, an iteration ahead. `numbered`: the step uses its number."""
+    `first`: something is loaded for the first iteration alone, an iteration ahead. `numbered`: the step uses its number. `counted`: item i
+    has i iterations more than the first one."""
 
     late: bool = False
     forgotten: bool = False
@@ -49,6 +50,7 @@ class Form:
     spoilt: bool = False
     first: bool = False
     numbered: bool = False
+    counted: bool = False
 
 
 def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
@@ -100,6 +102,12 @@ def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
         if form.spoilt:
             k.s_mov_b64(vcc, 0)
 
+    def begin() -> None:
+        k.s_mov_b32(own, following)
+        if form.counted:
+            k.s_lshr_b32(count, own, SIZE.bit_length() - 1)
+            k.s_add_u32(count, count, k.argument("v0"))
+
     def follow(_: object) -> None:
         if again is not None:
             k.label(again)
@@ -112,7 +120,7 @@ def build(values: np.ndarray[Any, Any], form: Form) -> TileRun:
     if form.other:
         sums.append(other)
     k.pipeline(step, count, InOrder(), then=After(Epilogue(guard, store, again, onward), follow),
-               chain=Chain(advance, lambda: k.s_mov_b32(own, following), ended, over, sums, onward))
+               chain=Chain(advance, begin, ended, over, sums, onward, form.counted))
     return run
 
 
@@ -125,7 +133,7 @@ def overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_each_item_begins_from_zero_and_each_copy_is_checked() -> None:
     values = np.random.default_rng(5).integers(-8, 8, (ITEMS * SIZE, DEPTH * 8)).astype(float)
-    run = build(values, Form())
+    run = build(values, Form(counted=True))
     kernel = run.kernel()
     (graph,) = kernel.paths
     assert {number for choice in graph.choices(graph.unroll) for number in graph.way(choice)} == set(range(len(graph.copies)))
@@ -133,7 +141,8 @@ def test_each_item_begins_from_zero_and_each_copy_is_checked() -> None:
     buffers = [np.zeros((1, 64), np.uint32)] * 2 + run.buffers
     buffers += [np.zeros(1, np.uint32)] * (POINTERS - len(buffers))
     for count in range(3, 6):
-        used = rounded(values, "bf16", "gfx950")[:, :count * DEPTH].reshape(ITEMS, SIZE, -1)
+        used = rounded(values, "bf16", "gfx950").reshape(ITEMS, SIZE, -1)
+        used = np.stack([one * (np.arange(DEPTH * 8) < (count + number) * DEPTH) for number, one in enumerate(used)])
         for flag in (0, 1):
             done = launch("gfx950", kernel.program, buffers=buffers, values=[count, flag], lds=kernel.resources.lds_bytes, vgprs=512)
             assert not done.findings, [finding.sentence() for finding in done.findings][:3]

@@ -1,6 +1,6 @@
 """The paths of a chain: a pipeline that runs for one item after another, such as the tiles of a workgroup, and never drains between them.
 
-Let f be the steps by which the farthest sources are read ahead, and u the unroll. All items have n steps, at least f + 1. The code is
+Let f be the steps by which the farthest sources are read ahead, and u the unroll. An item has n steps, at least f + 1. The code is
 
     prologue         of the first item, for phase 0; while its loads are in flight `advance` says what the next item is
     loop             u copies: n - f steps of the first item, n - f - 1 of others, left at copy q
@@ -42,7 +42,8 @@ class Chain:
     item after that; SGPR `ended` is not 0 if there is none, and `over` is what `ended` was. `begin()` emits scalar code where the next item
     becomes the present one; what it changes, an epilogue reads before the loop's last step has ended, or copies. `sums` are accumulators
     that begin from 0 in each item; before the pipeline they are 0. `onward` is a label for epilogues, which go there in place of the
-    kernel's end.
+    kernel's end. All items have as many steps, or, where they are `counted`, each its own: `begin` puts those of the item that becomes the
+    present one into the pipeline's count.
     """
 
     advance: Callable[[], None]
@@ -51,6 +52,7 @@ class Chain:
     over: Reg
     sums: Sequence[Reg]
     onward: str
+    counted: bool = False
 
 
 class ChainedPaths:
@@ -201,6 +203,8 @@ class ChainedPaths:
             k.s_cmp_lg_u32(self.chain.over, 0)
             k.s_cbranch_scc1(self.ended)
         following = (phase_after + 1) % self.unroll
+        if self.chain.counted:
+            k.s_sub_u32(self.own.steady, self.count, self.least)
         k.s_cmp_eq_u32(self.own.steady, 0)
         k.s_cbranch_scc1(self.lasts[following])
         k.s_mov_b32(self.own.rounds, self.own.steady)
