@@ -47,7 +47,8 @@ def drawn_build(random: np.random.Generator) -> tuple[str, str, dict[str, Any]]:
         if True in library.contract_of(variant).parameter("any_k").choices:
             build["any_k"] = bool(random.random() < 0.4)
         if name == "gemm-bf16" and "persistent" not in build and random.random() < 0.3:
-            build |= {"persistent": True, "a_layout": "row", "b_layout": "row", "split_k": 1, "any_k": False, "pointers": False}
+            build |= {"a_layout": "row", "b_layout": "row", "split_k": 1, "any_k": False, "pointers": False}
+            build[str(random.choice(["persistent", "stream_k"]))] = True
         try:
             library.contract_of(variant, build).resolve_build(build)
         except ContractError:
@@ -64,8 +65,8 @@ def drawn_shape(random: np.random.Generator, one: Built) -> dict[str, Any]:
         k = steps * int(random.integers(1, max(2, MOST // steps + 1)))
         shape: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": int(random.choice([1, 1, 2, 3])),
                                  "alpha": float(random.choice([1.0, 1.0, -0.5])), "beta": float(random.choice([0.0, 0.0, 2.0]))}
-        if build.get("persistent"):
-            shape["workgroups"] = int(random.integers(1, 4))
+        if build.get("persistent") or build.get("stream_k"):
+            shape["workgroups"] = int(random.integers(1, 4 if build.get("persistent") else 9))
         for name, rows, columns in (("a", m, k), ("b", n, k), ("d", m, n), ("c", m, n)):
             line, lines = (rows, columns) if build[f"{name}_layout"] == "column" else (columns, rows)
             unit = contract.parameter(f"ld{name}").multiple_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
-from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
+from asmgen.kernels.products.contract import PRODUCT_ALIASES, is_streamed, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
 from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, several_tiles, workgroups_of
@@ -27,12 +27,14 @@ from asmgen.kernels.products.split import (
     sum_arguments,
     timed_as,
 )
+from asmgen.kernels.products.streamed import add_shared, stream_sum_arguments
+from asmgen.kernels.products.streams import STREAM_K, STREAM_RULES, STREAM_SUM_GRID
 
 _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", choices=("bf16", "f16"))
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return product_parameters((_TYPE, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT, PERSISTENT), variant, 16,
+    return product_parameters((_TYPE, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT, PERSISTENT, STREAM_K), variant, 16,
                               further_parameters(variant, 16, (workgroups_of(variant),)))
 
 
@@ -77,7 +79,7 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, *STREAM_RULES),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
@@ -91,3 +93,10 @@ GEMM = ag.Family(
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)
+
+
+@GEMM.companion("shared_sum", "D = alpha (sum of the parts of a shared tile) + beta C + bias", stream_sum_arguments, STREAM_SUM_GRID,
+                when=is_streamed)
+def add_streamed(k: ag.TileBuilder) -> None:
+    """What follows a product whose workgroups share tiles."""
+    add_shared(k)

@@ -7,9 +7,9 @@ import numpy as np
 import asmgen as ag
 from asmgen.kernels.products.odd import put_odd_pairs
 from asmgen.kernels.products.problem import TYPES, with_result
-from asmgen.kernels.products.split import columns_of_sums
+from asmgen.kernels.products.sharedsums import sums_of_launch
 from asmgen.kernels.products.stored import operands_of, stored
-from asmgen.kernels.products.sums import Sums, sums_of_parts
+from asmgen.kernels.products.sums import Sums
 
 _DEPTH = 16  # products along K of the shortest matrix instruction of the variants: v_mfma_f32_16x16x16 of gfx942
 
@@ -23,6 +23,6 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
 
     def product(number: int) -> Sums:
         left, right = (one.matrices[number].astype(np.float64) for one in (a, b))
-        return sums_of_parts(left, right, _DEPTH, columns_of_sums(p))
+        return sums_of_launch(p, number, left, right, _DEPTH)
 
     return with_result(p, random, operands_of(p, a, b), product, nonfinite, exact)

@@ -86,7 +86,12 @@ def is_dealt(variant: ag.Variant) -> bool:
 
 def is_persistent(build: ag.Values) -> bool:
     """Whether a workgroup takes one tile after another (`persistent`)."""
-    return bool(build.get("persistent"))
+    return bool(build.get("persistent") or build.get("stream_k"))
+
+
+def is_streamed(build: ag.Values) -> bool:
+    """Whether workgroups share the steps of tiles that are no whole round (`streams`)."""
+    return bool(build.get("stream_k"))
 
 
 def corner_rows(variant: ag.Variant) -> int:

@@ -24,6 +24,7 @@ from asmgen.kernels.products.elements import element_feed
 from asmgen.kernels.products.feed import Feed
 from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.sides import side
+from asmgen.kernels.products.split import stored_type
 
 _WIDTH = 16  # bytes of a load
 _BLOCK = 4  # elements of a line that a lane transposes at a time
@@ -69,6 +70,14 @@ class TransposingFeed(ColumnFeed):
 def deals_no_rows(k: ag.TileBuilder, side_name: str) -> bool:
     """Whether rows get to LDS, or to fragments, in the order of memory alone."""
     return k.arch == "gfx950" or k.variant.schedule == ELEMENTS or by_columns(k.parameters, side(k.parameters, side_name))
+
+
+def order_of_b(k: ag.TileBuilder, fragment: ag.Fragment) -> tuple[Callable[[int], int] | None, ag.Fragment]:
+    """Rows of B in an order that gives a lane eight neighbours of a row of D, and the `fragment` of D with them. For f32 four neighbours
+    are 16 bytes already."""
+    if deals_no_rows(k, "b") or stored_type(k) == "f32":
+        return None, fragment
+    return ag.dealt(fragment, 2), ag.deep(fragment, 2)
 
 
 def feed_of(k: ag.TileBuilder, side_name: str, name: str, fragment: ag.Fragment, edge: int, stages: int,

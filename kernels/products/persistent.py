@@ -8,13 +8,12 @@ tile run while the tile before is stored. The bits are those of a grid of all ti
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.batch import to_matrices, to_matrix_of_c
-from asmgen.kernels.products.contract import is_persistent
 from asmgen.kernels.products.sides import argument, divide_by_edge, edges
 
 PERSISTENT = ag.Parameter("persistent", "build", bool, "as many workgroups as the compute units hold take one tile after another; the next "
@@ -29,15 +28,15 @@ _LEAST_WORTH = 128 * 256
 of larger ones, which load less."""
 LEAST_STEPS = 3
 """Two that are asked for ahead, and one whose sums begin from 0."""
-ONE_TILE: dict[str, Any] = {"persistent": False}
+ONE_TILE: dict[str, Any] = {"persistent": False, "stream_k": False}
 """What variants fix whose workgroups make one tile: their loop leaves the epilogue no registers while the next tile's data lies in them, or
 is none that goes over from one tile's sources to those of the next."""
 
 
 def workgroups_of(variant: ag.Variant) -> ag.Parameter:
     """The parameter that says how many there are."""
-    return ag.Parameter("workgroups", "run", int, "of persistent=true: how many there are at most, as a rule what the compute units hold",
-                        default=resident_workgroups(variant), minimum=1, maximum=_MOST_TILES - 1)
+    return ag.Parameter("workgroups", "run", int, "of persistent=true and stream_k=true: how many there are at most, as a rule what the "
+                        "compute units hold", default=resident_workgroups(variant), minimum=1, maximum=_MOST_TILES - 1)
 
 
 def persistent_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
@@ -50,22 +49,29 @@ def tiles_of(p: ag.Values, tile: Sequence[int]) -> int:
     return int(p["batch"]) * math.prod(-(-edge // size) for edge, size in zip(edges(p), tile, strict=False))
 
 
-def _tile(p: ag.Values) -> list[int]:
+def tile_of(p: ag.Values) -> list[int]:
+    """The edges of a tile and its depth."""
     return [int(part) for part in str(p["tile"]).split("x")]
 
 
-PERSISTENT_RULES = (
-    ag.Rule("persistent=true needs split_k=1", ("persistent", "split_k"), lambda p: not is_persistent(p) or p.get("split_k", 1) == 1),
-    ag.Rule("persistent=true needs A and B by rows", ("persistent", "a_layout", "b_layout"),
-            lambda p: not is_persistent(p) or p["a_layout"] == p["b_layout"] == "row"),
-    ag.Rule("persistent=true needs matrices of a batch one stride apart, so pointers=false", ("persistent", "pointers"),
-            lambda p: not is_persistent(p) or not p["pointers"]),
-    ag.Rule("persistent=true needs a k of whole steps", ("persistent", "any_k"), lambda p: not is_persistent(p) or not p["any_k"]),
-    ag.Rule(f"persistent=true needs a k of at least {LEAST_STEPS} steps", ("persistent", "k", "tile"),
-            lambda p: not is_persistent(p) or p["k"] >= LEAST_STEPS * _tile(p)[2]),
-    ag.Rule(f"persistent=true needs fewer than {_MOST_TILES} tiles", ("persistent", "m", "n", "batch", "tile"),
-            lambda p: not is_persistent(p) or tiles_of(p, _tile(p)) < _MOST_TILES),
-)
+def _rules(name: str) -> tuple[ag.Rule, ...]:
+    """Of a build parameter whose workgroups take one tile after another."""
+    def rule(needs: str, reads: tuple[str, ...], holds: Callable[[ag.Values], bool]) -> ag.Rule:
+        return ag.Rule(f"{name}=true needs {needs}", (name, *reads), lambda p: not p.get(name) or holds(p))
+
+    return (
+        rule("split_k=1", ("split_k",), lambda p: p.get("split_k", 1) == 1),
+        rule("A and B by rows", ("a_layout", "b_layout"), lambda p: p["a_layout"] == p["b_layout"] == "row"),
+        rule("matrices of a batch one stride apart, so pointers=false", ("pointers",), lambda p: not p["pointers"]),
+        rule("a k of whole steps", ("any_k",), lambda p: not p["any_k"]),
+        rule(f"a k of at least {LEAST_STEPS} steps", ("k", "tile"), lambda p: p["k"] >= LEAST_STEPS * tile_of(p)[2]),
+        rule(f"fewer than {_MOST_TILES} tiles", ("m", "n", "batch", "tile"), lambda p: tiles_of(p, tile_of(p)) < _MOST_TILES),
+    )
+
+
+PERSISTENT_RULES = _rules("persistent")
+STREAM_CHAIN_RULES = _rules("stream_k")
+"""The same of `streams`, whose workgroups are persistent too."""
 
 
 def resident_workgroups(variant: ag.Variant) -> int:
@@ -138,25 +144,7 @@ class Tiles:
 
     def _locate(self) -> None:
         """The place of tile `number`, one of `total`. Changes SCC."""
-        k = self.k
-        tm, tn, _ = k.variant.tile
-        with k.operation("place of a tile"), k.scratch("edges", 2, "s") as edge, k.scratch("in_matrix", 2, "s") as of_matrix, \
-                k.scratch("reciprocal", file="s") as reciprocal:
-            rows, columns, each, number = edge[0], edge[1], of_matrix[0], of_matrix[1]
-            for count, size, step in ((rows, "m", tm), (columns, "n", tn)):
-                k.s_add_u32(count, argument(k, size), step - 1)
-                divide_by_edge(k, count, step)
-            k.s_mul_i32(each, rows, columns)
-            k.s_mul_i32(self.total, each, k.argument("batch"))
-            ag.Divisor(k, each, reciprocal).divide(k, self.matrix, number, self.number)
-            if k.p.chunk:
-                ag.chunk_by_xcd(k, number, each, k.p.chunk)
-            if k.p.window or k.p.chunk:
-                ag.window_order(k, self.row0, self.column0, number, rows, columns, max(1, k.p.window))
-            else:
-                ag.Divisor(k, columns, reciprocal).divide(k, self.row0, self.column0, number)
-        k.s_mul_i32(self.row0, self.row0, tm)
-        k.s_mul_i32(self.column0, self.column0, tn)
+        locate(self.k, self.number, self.row0, self.column0, self.matrix, self.total)
 
     def _keep(self, kept: ag.Reg) -> None:
         for number, one in enumerate((self.row0, self.column0, self.matrix)):
@@ -184,6 +172,34 @@ class Tiles:
             to_matrix_of_c(k, further)
         for number in range(3):
             k.s_mov_b32(self.own[number], self.following[number])
+
+
+def locate(k: ag.TileBuilder, number: ag.Reg, row0: ag.Reg, column0: ag.Reg, matrix: ag.Reg, total: ag.Reg | None = None) -> None:
+    """The first row and column of a tile and the number of its matrix, and how many tiles there are. Changes SCC."""
+    tm, tn, _ = k.variant.tile
+    with k.operation("place of a tile"), k.scratch("edges", 2, "s") as edge, k.scratch("in_matrix", 2, "s") as of_matrix, \
+            k.scratch("reciprocal", file="s") as reciprocal:
+        rows, columns, each, own = edge[0], edge[1], of_matrix[0], of_matrix[1]
+        tiles_of_matrix(k, rows, columns, each)
+        if total is not None:
+            k.s_mul_i32(total, each, k.argument("batch"))
+        ag.Divisor(k, each, reciprocal).divide(k, matrix, own, number)
+        if k.p.chunk:
+            ag.chunk_by_xcd(k, own, each, k.p.chunk)
+        if k.p.window or k.p.chunk:
+            ag.window_order(k, row0, column0, own, rows, columns, max(1, k.p.window))
+        else:
+            ag.Divisor(k, columns, reciprocal).divide(k, row0, column0, own)
+    k.s_mul_i32(row0, row0, tm)
+    k.s_mul_i32(column0, column0, tn)
+
+
+def tiles_of_matrix(k: ag.TileBuilder, rows: ag.Reg, columns: ag.Reg, each: ag.Reg) -> None:
+    """The rows and columns of tiles of a matrix, and all of them. Changes SCC."""
+    for count, size, step in zip((rows, columns), "mn", k.variant.tile, strict=False):
+        k.s_add_u32(count, argument(k, size), step - 1)
+        divide_by_edge(k, count, step)
+    k.s_mul_i32(each, rows, columns)
 
 
 def zero_sums(k: ag.TileBuilder, C: ag.TileGrid) -> None:

@@ -60,10 +60,14 @@ def operands(k: ag.TileBuilder, steps: ag.Reg, of_a: str, of_b: str) -> tuple[ag
     return a, b
 
 
-def begin_feeds(k: ag.TileBuilder, steps: ag.Reg, dtypes: tuple[str, str], feeds: tuple[Feed, Feed], row0: ag.Reg,
-                column0: ag.Reg) -> None:
-    """The feeds of A and B begin at the workgroup's first row and column of D. `steps` and `dtypes` as of `operands`."""
-    a, b = operands(k, steps, *dtypes)
+def begin_feeds(k: ag.TileBuilder, steps: ag.Reg, dtypes: tuple[str, str], feeds: tuple[Feed, Feed], row0: ag.Reg, column0: ag.Reg,
+                left: ag.Reg | None = None) -> None:
+    """The feeds of A and B begin at the workgroup's first row and column of D. `steps` and `dtypes` as of `operands`. Where an item has
+    steps of its own, `left` has the columns from its first on, at which the pointers stand."""
+    if left is None:
+        a, b = operands(k, steps, *dtypes)
+    else:
+        a, b = (replace(operand(k, name, dtype), columns_register=left) for name, dtype in zip("ab", dtypes, strict=True))
     feeds[0].begin(a, row0)
     feeds[1].begin(b, column0)
 

@@ -16,13 +16,13 @@ from collections.abc import Callable
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
-from asmgen.kernels.products.contract import ELEMENTS, is_persistent
+from asmgen.kernels.products.contract import ELEMENTS, is_persistent, is_streamed
 from asmgen.kernels.products.epilogue import ProductEpilogue
-from asmgen.kernels.products.feeds import deals_no_rows, feed_of
+from asmgen.kernels.products.feeds import feed_of, order_of_b
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.persistent import Tiles, zero_sums
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
-from asmgen.kernels.products.split import stored_type
+from asmgen.kernels.products.streamed import StreamTiles, with_parts
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Modulo(beside=__file__), ELEMENTS: ag.PingPong()}
 
@@ -40,8 +40,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     A = k.tile("A", tm // 2 // down, tk, fa, note="one half of M at a time")
     B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
     stages = k.variant.stages
-    # rows of B in an order that gives a lane eight neighbours of a row of D; for f32 four neighbours are 16 bytes already
-    paired = None if deals_no_rows(k, "b") or stored_type(k) == "f32" else ag.dealt(M.d.T, 2)
+    paired, of_d = order_of_b(k, M.d.T)
     steps = k.registers.sgprs(1, "steps")
     group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
     chained = is_persistent(k.parameters)
@@ -55,8 +54,13 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     overlaps = k.p.bias == "none" or not crowded or tm * tn < 256 * 256
 
     wm, wn = k.wave_grid(down, across)
-    tiles = None
-    if chained:
+    tiles: Tiles | None = None
+    left = None
+    if is_streamed(k.parameters):
+        zero_sums(k, C)
+        tiles = streamed = StreamTiles.shared(k, row0, column0, steps)
+        left = streamed.columns_left
+    elif chained:
         zero_sums(k, C)
         tiles = Tiles.of(k, row0, column0)
     else:
@@ -64,7 +68,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    begin_feeds(k, steps, (fa.dtype, fb.dtype), (of_a, of_b), row0, column0)
+    begin_feeds(k, steps, (fa.dtype, fb.dtype), (of_a, of_b), row0, column0, left)
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: ag.StepIndex) -> None:
@@ -90,11 +94,13 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         with k.stage("C11"), matrix:
             ag.mma(k, C[1, 1], A, B[1])
 
-    corners = corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2))
+    corners = corners_of(k, C, of_d)
     schedule = SCHEDULES[k.variant.schedule]
     if tiles is not None:
         onward = k.fresh("onward")
         then = make_epilogue(k, corners, tiles.own_row0, tiles.own_column0, wm, wn, overlaps=overlaps, onward=onward)
+        if isinstance(tiles, StreamTiles):
+            then = with_parts(k, then, corners, tiles.own_part, onward)
         k.pipeline(step, steps, schedule, groups=group, then=then, chain=tiles.chain(corners, onward))
         return
     any_k = takes_any_k(k.parameters)

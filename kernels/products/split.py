@@ -19,12 +19,21 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.batch import batch_arguments, to_matrices, to_matrix_of_c
-from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, ELEMENTS, PRODUCT_ARGUMENTS, is_dealt, is_persistent
+from asmgen.kernels.products.contract import (
+    DEALT,
+    DEALT_WAVES,
+    ELEMENTS,
+    PRODUCT_ARGUMENTS,
+    is_dealt,
+    is_persistent,
+    is_streamed,
+)
 from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid, persistent_options
 from asmgen.kernels.products.sides import argument, edges, result, side
+from asmgen.kernels.products.streams import SHARED_PARTS, stream_grid, stream_options, stream_workspaces
 
 MOST_PARTS = 60
 """256 VGPRs hold 4 sums of each part and 16 more, and 63 loads may be in flight (docs/facts/instructions.md sections 4 and 5)."""
@@ -82,12 +91,17 @@ def stored_type(k: ag.TileBuilder) -> str:
 def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """The arguments of the product's own kernel."""
     given = _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
+    if is_streamed(build):
+        brief = (PERSISTENT_ARGUMENTS[0], SHARED_PARTS)  # what the loop leaves no registers for
+        return (*given, PERSISTENT_ARGUMENTS[1], *batch_arguments(build, "abdc"), *(replace(one, brief=True) for one in brief))
     further = PERSISTENT_ARGUMENTS if is_persistent(build) else ()
     return (*given, *further, *batch_arguments(build, "ab" if is_split(build) else "abdc"))
 
 
 def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
-    """The panels of all parts of all matrices."""
+    """The panels of all parts of all matrices, or the parts of tiles that workgroups share."""
+    if is_streamed(build):
+        return stream_workspaces(variant)
     width = variant.tile[1]
     parts = "" if is_atomic(build) else "split_k * "
     size = ag.Formula(f"{_F32} * batch * {parts}{side(build, 'm')} * ceil({side(build, 'n')} / {width}) * {width}",
@@ -105,6 +119,8 @@ def _across(p: ag.Values, variant: ag.Variant) -> int:
 
 
 def _split_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
+    if is_streamed(p):
+        return stream_grid(p)
     if is_persistent(p):
         return persistent_grid(p, variant)
     return _across(p, variant), -(-edges(p)[0] // variant.tile[0]), p["batch"] * p["split_k"]
@@ -118,7 +134,8 @@ _TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
 _LINES = "ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]})"
 SPLIT_GRID = ag.GridRule(f"{_TILES}, batch * split_k: a workgroup for each tile of D and part of K; m and n change places where D is "
                                "stored by columns", _split_grid)
-PERSISTENT_GRID = replace(SPLIT_GRID, sentence=f"{SPLIT_GRID.sentence}. persistent: min(tiles * batch, workgroups), 1, 1")
+PERSISTENT_GRID = replace(SPLIT_GRID, sentence=f"{SPLIT_GRID.sentence}. persistent: min(tiles * batch, workgroups), 1, 1; "
+                          "stream_k: workgroups, or as many as have a share of fewer tiles")
 """That of a family whose workgroups may take one tile after another."""
 SUM_GRID = ag.GridRule(f"{_LINES}, batch: rows of D, and columns of tiles; m and n change places where D is stored by columns",
                              _sum_grid)
@@ -164,7 +181,7 @@ def _sums_of_waves(p: ag.Values, depth: int) -> list[int]:
 def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, Any]]:
     """As many parts as fill the compute units once and twice, or leave none idle in the last round. Kernels so short gain by arguments that
     the hardware loads, those of few rows or columns without parts too."""
-    alone = persistent_options(p, variant)
+    alone = [*persistent_options(p, variant), *stream_options(p, variant)]
     if p.get("invariant"):
         return alone  # `settled_parts`
     rows, columns, depth = variant.tile
@@ -198,7 +215,8 @@ def timed_as(build: ag.Values) -> ag.Values:
     split, alike = build["split_k"], {name: value for name, value in _ALIKE.items() if name in build}
     if build.get("scales") == "row":
         alike["scales"] = "tensor"
-    build = {name: value for name, value in build.items() if name not in ("any_k", "pointers") and (name != "persistent" or value)}
+    unless = ("persistent", "stream_k")
+    build = {name: value for name, value in build.items() if name not in ("any_k", "pointers") and (name not in unless or value)}
     return {**build, **alike, "split_k": min(32, 1 << ((2 * split * split).bit_length() - 1) // 2) if split > 1 else 1}
 
 

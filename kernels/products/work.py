@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.products.contract import is_dealt, is_persistent
-from asmgen.kernels.products.persistent import persistent_grid, tiles_of
+from asmgen.kernels.products.contract import is_dealt, is_persistent, is_streamed
+from asmgen.kernels.products.persistent import LEAST_STEPS, persistent_grid, tiles_of
 from asmgen.kernels.products.sides import edges, side
 from asmgen.kernels.products.split import steps_of_parts
+from asmgen.kernels.products.streams import Shares
 
 _LEAST_TRACED, _ROUNDS, _COPIES = 16, 6, 8
 """The fewest steps of the smaller product, the fewest rounds of its loop, and the number of steps that is left out at a time: the most
@@ -37,6 +38,8 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     down, across = edges(p)
     tiles = -(-down // rows) * -(-across // columns)
     batch = p["batch"]
+    if is_streamed(p) and Shares.of(p).streamed:
+        return _streamed_work(p, variant, bits, line)
     if is_persistent(p):
         return _persistent_work(p, variant, bits, line)
     alone = {"batch": 1} if batch > 1 else {}
@@ -71,3 +74,22 @@ def _persistent_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) ->
     far = {"ldd": n + (p["ldd"] - n) % line, "ldc": n + (p["ldc"] - n) % line} if items > 1 else {}
     return ag.LaunchWork({**p, **small, **strides, **far}, traced * items, np.array(of_each), 2.0 * rows * columns * depth,
                          _read_bytes(p, bits), _needed(p), items=tiles / workgroups)
+
+
+def _streamed_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) -> ag.LaunchWork:
+    """Of workgroups that share tiles. The smaller product has one shared tile, of as many parts as those of the launch have on average, and
+    as many tiles of its own for the first workgroup. That one has one part, where some have two: what storing the second one takes is left
+    out."""
+    rows, columns, depth = variant.tile
+    shares = Shares.of(p)
+    parts = max(2, round(shares.slots / shares.streamed))
+    steps = min(shares.steps, LEAST_STEPS * parts * min(shares.share, _LEAST_TRACED // LEAST_STEPS))
+    alone = -(-shares.alone // shares.workgroups)
+    n = (alone * parts + 1) * columns
+    small = {side(p, "m"): min(p[side(p, "m")], rows), side(p, "n"): n, "batch": 1, "workgroups": parts, "k": steps * depth}
+    strides = {name: steps * depth + (p[name] - steps * depth) % line for name in ("lda", "ldb")} if steps < shares.steps else {}
+    far = {name: n + (p[name] - n) % line for name in ("ldd", "ldc")}
+    first = {**p, **small, **strides, **far}
+    of_each = [shares.steps_of(number) for number in range(shares.grid)]
+    return ag.LaunchWork(first, Shares.of(first).steps_of(0), np.array(of_each), 2.0 * rows * columns * depth, _read_bytes(p, bits),
+                         _needed(p), items=tiles_of(p, variant.tile) / shares.grid)

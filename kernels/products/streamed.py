@@ -1,0 +1,386 @@
+"""The code of stream-K: workgroups that share the steps of tiles, and the kernel that adds the parts (`streams` has the numbers)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import asmgen as ag
+from asmgen.kernels.products.batch import batch_arguments, to_matrices, to_matrix_of_c
+from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS
+from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of
+from asmgen.kernels.products.feeds import order_of_b
+from asmgen.kernels.products.persistent import LEAST_STEPS, PERSISTENT_ARGUMENTS, Tiles, locate, tiles_of_matrix
+from asmgen.kernels.products.sides import argument, result
+from asmgen.kernels.products.split import KEEP_SUBNORMAL, reciprocal, whole_steps
+from asmgen.kernels.products.streams import LEAST_SHARE, SHARED_PARTS, waves_of_tile
+
+_F32 = 4  # bytes
+_PER_LANE = 4  # sums that a lane moves at once: 16 bytes
+_LINE = _PER_LANE * ag.LANES  # sums that a wave moves at once
+_LINE_BYTES = _F32 * _LINE
+_BESIDE = 2  # parts that are asked for together
+_GIVEN = {one.name: one for one in PRODUCT_ARGUMENTS}
+
+
+def stream_sum_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the second kernel."""
+    names = ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")
+    return (SHARED_PARTS, *(_GIVEN[name] for name in names), *PERSISTENT_ARGUMENTS, *batch_arguments(build, "dc"))
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """SGPRs: the tiles that are made `alone`, the `streamed` ones after them, the `chunks` of each and those of a workgroup's `share`."""
+
+    alone: ag.Reg
+    streamed: ag.Reg
+    chunks: ag.Reg
+    share: ag.Reg
+
+
+@contextmanager
+def _shares(k: ag.TileBuilder, alone: ag.Reg, streamed: ag.Reg, share: ag.Reg) -> Iterator[_Shares]:
+    """What `streams.Shares` has, in such SGPRs. Changes SCC."""
+    with k.scratch("chunks", file="s") as chunks:
+        with k.operation("shares"), k.scratch("edges", 2, "s") as edge, k.scratch("reciprocal", file="s") as held:
+            tiles_of_matrix(k, edge[0], edge[1], alone)
+            k.s_mul_i32(alone, alone, k.argument("batch"))
+            by = ag.Divisor(k, k.argument("workgroups"), held)
+            by.divide(k, edge[0], streamed, alone)
+            k.s_sub_u32(alone, alone, streamed)
+            chunks_of_tile(k, chunks, edge[0])
+            k.s_mul_i32(edge[0], streamed, chunks)
+            k.s_add_u32(edge[0], edge[0], k.argument("workgroups"))
+            k.s_sub_u32(edge[0], edge[0], 1)
+            by.divide(k, share, edge[0], edge[0])
+            k.s_max_u32(share, share, LEAST_SHARE)
+        yield _Shares(alone, streamed, chunks, share)
+
+
+def operand_bits(k: ag.TileBuilder) -> int:
+    """Bits of an element of A and of B."""
+    return ag.element_bits(k.p.dtype) if "dtype" in k.parameters else 8
+
+
+def chunks_of_tile(k: ag.TileBuilder, chunks: ag.Reg, steps: ag.Reg) -> None:
+    """The chunks and the steps of a whole tile."""
+    whole_steps(k, steps)
+    k.s_mul_hi_u32(chunks, steps, reciprocal(LEAST_STEPS))
+
+
+@dataclass(frozen=True)
+class StreamTiles(Tiles):
+    """The items of a workgroup: first those of its share, then tiles of its own. `number` is the next tile of its own, `total` how many are
+    made alone; the share goes on in the tile whose part is number `slot` from 1 on, for `left` chunks more. `following` has an item's slot
+    and steps too, `own` its slot; a slot of 0 says that the item is a whole tile. `steps` is the count of the pipeline.
+
+    What is loaded next has `columns_left` columns of K from its first on, `count` steps and the slot `part`."""
+
+    steps: ag.Reg
+    count: ag.Reg
+    part: ag.Reg
+    left: ag.Reg
+    slot: ag.Reg
+    columns_left: ag.Reg
+
+    @classmethod
+    def shared(cls, k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg, steps: ag.Reg) -> StreamTiles:
+        """Those of this workgroup, at its first item, with the pointers to its matrices and columns. Changes SCC."""
+        def one(name: str) -> ag.Reg:
+            return k.registers.sgprs(1, name)
+
+        number, matrix, total, ended, over = (one(name) for name in ("own_tile", "matrix", "alone", "ended", "over"))
+        own, following = k.registers.sgprs(4, "own", align=1), k.registers.sgprs(5, "following", align=1)
+        more = [one(name) for name in ("item_steps", "part", "chunks_left", "slot", "columns_left")]
+        tiles = cls(k, number, row0, column0, matrix, own, following, total, ended, over, steps, *more)
+        k.s_mov_b32(number, k.ids["x"])
+        k.registers.release(k.ids["y"], k.ids["z"])
+        with k.scratch("first_chunk", file="s") as first:
+            tiles._begin_share(first)
+            tiles._take(first)
+        to_matrices(k, matrix)
+        to_matrix_of_c(k, matrix)
+        tiles._to_columns(back=False)
+        k.s_mov_b32(steps, tiles.count)
+        tiles._keep(own)
+        k.end_brief_arguments()
+        return tiles
+
+    @property
+    def own_part(self) -> ag.Reg:
+        """The slot of what is multiplied and stored, from 1 on; 0 where it is a whole tile."""
+        return self.own[3]
+
+    def chain(self, corners: Sequence[ag.Corner], onward: str) -> ag.Chain:
+        """The chain that takes one after another, with such accumulators."""
+        return replace(super().chain(corners, onward), counted=True)
+
+    def _begin_share(self, first: ag.Reg) -> None:
+        """The `first` chunk of the workgroup's share in its tile, and how many it has."""
+        k, number = self.k, self.number
+        with k.scratch("streamed", file="s") as streamed, k.scratch("share", file="s") as share, \
+                _shares(k, self.total, streamed, share) as shares, k.scratch("reciprocal", file="s") as held:
+            k.s_mul_i32(streamed, streamed, shares.chunks)  # all chunks
+            k.s_mul_i32(first, number, share)
+            k.s_min_u32(first, first, streamed)
+            k.s_sub_u32(self.left, streamed, first)
+            k.s_min_u32(self.left, self.left, share)
+            ag.Divisor(k, shares.chunks, held).divide(k, self.slot, first, first)
+        k.s_add_u32(self.slot, self.slot, number)
+        k.s_add_u32(self.slot, self.slot, 1)
+
+    def _take(self, chunk: ag.Reg | None = None) -> None:
+        """The next item: its tile, `count`, `part` and `columns_left`, and whether there is none. `chunk` is its first one; None: the
+        tile's. Changes SCC."""
+        k, depth = self.k, self.k.variant.tile[2]
+        taken = self.row0  # `locate` reads it first
+        with k.operation("next item"), k.scratch("steps_of_tile", file="s") as steps, k.scratch("chunks", file="s") as chunks, \
+                k.scratch("take", file="s") as take, k.scratch("rest", file="s") as rest:
+            chunks_of_tile(k, chunks, steps)
+            if chunk is not None:
+                k.s_sub_u32(rest, chunks, chunk)
+            else:
+                k.s_mov_b32(rest, chunks)
+            k.s_min_u32(take, self.left, rest)
+            if chunk is not None:
+                k.s_add_u32(self.count, chunk, take)
+                k.s_mul_i32(self.count, self.count, LEAST_STEPS)
+            else:
+                k.s_mul_i32(self.count, take, LEAST_STEPS)
+            k.s_cmp_eq_u32(take, rest)
+            k.s_cselect_b32(self.count, steps, self.count)  # the last chunk of a tile has all that is left
+            k.s_cmp_eq_u32(take, chunks)
+            k.s_cselect_b32(self.part, 0, self.slot)
+            k.s_add_u32(taken, self.total, self.slot)  # the tile of the share
+            k.s_sub_u32(taken, taken, k.ids["x"])
+            k.s_sub_u32(taken, taken, 1)
+            k.s_cmp_eq_u32(self.left, 0)  # tiles of its own, from their first step on
+            k.s_cselect_b32(self.count, steps, self.count)
+            k.s_cselect_b32(self.part, 0, self.part)
+            k.s_cselect_b32(taken, self.number, taken)
+            k.s_cselect_b32(rest, k.argument("workgroups"), 0)
+            k.s_cselect_b32(chunks, self.total, -1)
+            k.s_add_u32(self.number, self.number, rest)
+            k.s_sub_u32(self.left, self.left, take)
+            k.s_add_u32(self.slot, self.slot, 1)
+            k.s_cmp_ge_u32(taken, chunks)
+            k.s_cselect_b32(self.ended, 1, 0)
+            k.s_mov_b32(self.columns_left, k.argument("k"))
+            if chunk is not None:
+                k.s_mul_i32(take, chunk, LEAST_STEPS)
+                k.s_sub_u32(self.count, self.count, take)
+                k.s_mul_i32(take, take, depth)
+                k.s_sub_u32(self.columns_left, self.columns_left, take)
+        locate(k, taken, self.row0, self.column0, self.matrix)
+
+    def _to_columns(self, back: bool) -> None:
+        """The pointers to A and B go on to the first column of `columns_left`, or back from it. Changes SCC."""
+        k = self.k
+        add, carry = (k.s_sub_u32, k.s_subb_u32) if back else (k.s_add_u32, k.s_addc_u32)
+        with k.scratch("columns_before", file="s") as before:
+            k.s_sub_u32(before, k.argument("k"), self.columns_left)
+            k.s_mul_i32(before, before, operand_bits(k) // 8)
+            for name in "ab":
+                pointer = k.argument(name)
+                add(pointer[0], pointer[0], before)
+                carry(pointer[1], pointer[1], 0)
+
+    def _keep(self, kept: ag.Reg) -> None:
+        for number, one in enumerate((self.row0, self.column0, self.matrix, self.part, self.count)[:kept.count]):
+            self.k.s_mov_b32(kept[number], one)
+
+    def _advance(self) -> None:
+        """To the item after the following one: what is loaded next is its."""
+        k = self.k
+        self._keep(self.following)
+        k.s_mov_b32(self.over, self.ended)
+        self._to_columns(back=True)  # only the first item begins within a tile
+        self._take()
+        with k.scratch("further_matrices", file="s") as further:
+            k.s_sub_u32(further, self.matrix, self.following[2])
+            to_matrices(k, further, "ab")
+
+    def _begin(self) -> None:
+        """The following item becomes the one that is multiplied and stored."""
+        super()._begin()
+        self.k.s_mov_b32(self.own[3], self.following[3])
+        self.k.s_mov_b32(self.steps, self.following[4])
+
+
+# ---- parts of tiles ----
+
+
+def with_parts(k: ag.TileBuilder, ends: ProductEpilogue, corners: Sequence[ag.Corner], part: ag.Reg, onward: str) -> ProductEpilogue:
+    """The epilogue of items that are whole tiles, or of which slot `part` - 1 gets the sums."""
+    straight = ends.overlapped or ends.follows
+    assert straight is not None
+    of_tiles = straight.guard
+
+    def guard(label: str) -> None:
+        k.s_cmp_lg_u32(part, 0)
+        k.s_cbranch_scc1(label)
+        of_tiles(label)
+
+    def rest() -> None:
+        whole = k.fresh("whole_tile")
+        k.s_cmp_eq_u32(part, 0)
+        k.s_cbranch_scc1(whole)
+        _store_part(k, corners, part)
+        k.s_branch(onward)
+        k.label(whole)
+        ends.rest()
+
+    guarded = replace(straight, guard=guard)
+    return ProductEpilogue(guarded if ends.overlapped is not None else None, guarded if ends.follows is not None else None, rest)
+
+
+def _store_part(k: ag.TileBuilder, corners: Sequence[ag.Corner], part: ag.Reg) -> None:
+    """The sums as registers hold them: a wave's corner after the other, 1 KiB at a time."""
+    one, lines = ag.WaveIndex("one", 0, 1), _lines_of(corners[0].tile.registers.count)
+    held = [ag.Corner(ag.Tile(corner.tile.name, lines, _LINE, _lanes(k), corner.tile.registers), number * lines * k.wave.count, 0)
+            for number, corner in enumerate(corners)]
+    with k.registers.scope("part of a tile"), k.apart(), k.scratch("slot_buffer", 4, "s") as descriptor:
+        with k.scratch("slot_of_part", file="s") as slot:
+            k.s_sub_u32(slot, part, 1)
+            (at,) = (row.offset for row in k.table if row.name == "parts")
+            k.emit("s_load_dwordx2", descriptor[0:1], k.kernarg, at)
+            lines_of_slot = _slot(k, descriptor, descriptor[0:1], slot, 0, _tile_bytes(k) // _LINE_BYTES)
+        with k.scratch("no_column", file="s") as none:
+            k.s_mov_b32(none, 0)
+            ag.store_whole(k, lines_of_slot, none, held, k.wave, one)
+
+
+def _lines_of(registers: int) -> int:
+    return registers // _PER_LANE
+
+
+def _lanes(k: ag.TileBuilder) -> ag.Fragment:
+    """Four sums side by side in each lane."""
+    like = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16").d
+    return ag.block_fragment(like, 1, _PER_LANE, ag.LANES)
+
+
+def _slot(k: ag.TileBuilder, descriptor: ag.Reg, parts: ag.Reg, slot: ag.Reg, first: ag.Reg | int, count: int) -> ag.Rows:
+    """Lines of a slot of the workspace at `parts`, 1 KiB each, from number `first` on, in a descriptor of the caller's. Changes SCC."""
+    with k.scratch("slot_bytes", 2, "s") as bytes_:
+        k.s_mul_hi_u32(bytes_[1], slot, _tile_bytes(k))
+        k.s_mul_i32(bytes_[0], slot, _tile_bytes(k))
+        k.s_add_u32(descriptor[0], parts[0], bytes_[0])
+        k.s_addc_u32(descriptor[1], parts[1], bytes_[1])
+        if first != 0:
+            k.s_mul_i32(bytes_[0], first, _LINE_BYTES)
+            k.s_add_u32(descriptor[0], descriptor[0], bytes_[0])
+            k.s_addc_u32(descriptor[1], descriptor[1], 0)
+    k.s_mov_b32(descriptor[2], count * _LINE_BYTES)
+    k.s_mov_b32(descriptor[3], ag.RAW_BUFFER)
+    rows = ag.Matrix("parts", "f32", parts, count, _LINE, _LINE).rows(0, count)
+    rows.shown_by(k, descriptor)
+    return rows
+
+
+def _tile_bytes(k: ag.TileBuilder) -> int:
+    return _F32 * k.variant.tile[0] * k.variant.tile[1]
+
+
+# ---- the kernel that adds ----
+
+
+def add_shared(k: ag.TileBuilder) -> None:
+    """D = alpha (the sum of a tile's parts, in the order of K) + beta C + bias, for each tile that several workgroups share. A wave makes
+    what one of theirs has of a corner, and asks for two parts beside the first one before it adds any."""
+    tm, tn, _ = k.variant.tile
+    down, across = k.variant.waves
+    one = ag.WaveIndex("one", 0, 1)
+    M = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16")
+    rows, columns = tm // 2 // down, tn // 2 // across
+    lines = _lines_of(rows * columns // ag.LANES)
+
+    # register plan
+    S = k.tile("S", lines, _LINE, _lanes(k), grid=(1 + _BESIDE,), note="sums of parts")
+    row0, column0, matrix, more = (k.registers.sgprs(1, name) for name in ("row0", "column0", "matrix", "more_parts"))
+    slot, line = k.registers.sgprs(1, "slot"), k.registers.sgprs(1, "line")
+
+    k.s_setreg_imm32_b32(KEEP_SUBNORMAL, 3)
+    shared = k.fresh("shared")
+    with k.scratch("tile", file="s") as tile, k.scratch("alone", file="s") as alone, k.scratch("streamed", file="s") as streamed, \
+            k.scratch("share", file="s") as share:
+        with _shares(k, alone, streamed, share) as shares:
+            k.s_lshr_b32(tile, k.ids["x"], (waves_of_tile(k.variant) - 1).bit_length())
+            with k.scratch("chunk", 2, "s") as chunk, k.scratch("reciprocal", file="s") as held:
+                k.s_mul_i32(chunk[0], tile, shares.chunks)
+                k.s_add_u32(chunk[1], chunk[0], shares.chunks)
+                k.s_sub_u32(chunk[1], chunk[1], 1)
+                by = ag.Divisor(k, share, held)
+                by.divide(k, slot, chunk[0], chunk[0])
+                by.divide(k, more, chunk[1], chunk[1])
+        k.s_sub_u32(more, more, slot)
+        k.s_cmp_lt_u32(tile, streamed)
+        k.s_cselect_b32(more, more, 0)
+        k.s_cmp_lg_u32(more, 0)
+        k.s_cbranch_scc1(shared)
+        k.s_endpgm()
+        k.label(shared)
+        k.s_add_u32(slot, slot, tile)
+        k.s_add_u32(tile, tile, alone)
+        locate(k, tile, row0, column0, matrix)
+    _to_own_part(k, row0, column0, rows, columns, (down, across))
+    k.s_and_b32(line, k.ids["x"], waves_of_tile(k.variant) - 1)
+    k.s_mul_i32(line, line, lines)
+    to_matrices(k, matrix, "d")
+    to_matrix_of_c(k, matrix)
+    descriptor = k.registers.sgprs(4, "parts_buffer")
+    _add_parts(k, S, _slot(k, descriptor, k.argument("parts"), slot, line, lines), descriptor, more)
+    tile_of_sums = ag.Tile("sums", rows, columns, order_of_b(k, M.d.T)[1], S[0].registers)
+    corners = [ag.Corner(tile_of_sums, 0, 0)]
+    c, d = (result(k, name).rows(row0, rows) for name in "cd")
+    ag.scale_and_add(k, corners, c, column0, None, one, k.argument("alpha"), k.argument("beta"))
+    bias = bias_of(k)
+    if bias is not None:
+        add_bias(k, corners, bias, row0, column0, one)
+    ag.store(k, d, column0, corners, None, one, columns)
+
+
+def _to_own_part(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg, rows: int, columns: int, grid: tuple[int, int]) -> None:
+    """From a tile's first row and column to those of the wave's part of its corner; a wave beyond the last row ends."""
+    down, across = grid
+    waves, inside = down * across, k.fresh("inside")
+    with k.scratch("corner", file="s") as corner, k.scratch("wave", file="s") as wave, k.scratch("further", file="s") as further:
+        k.s_lshr_b32(corner, k.ids["x"], (waves - 1).bit_length())
+        k.s_and_b32(wave, k.ids["x"], waves - 1)
+        for bits, source, at, each in ((2, corner, row0, down * rows), (1, corner, column0, across * columns)):
+            k.s_and_b32(further, source, bits)
+            k.s_cmp_lg_u32(further, 0)
+            k.s_cselect_b32(further, each, 0)
+            k.s_add_u32(at, at, further)
+        k.s_lshr_b32(further, wave, (across - 1).bit_length())
+        k.s_mul_i32(further, further, rows)
+        k.s_add_u32(row0, row0, further)
+        k.s_and_b32(further, wave, across - 1)
+        k.s_mul_i32(further, further, columns)
+        k.s_add_u32(column0, column0, further)
+    k.s_cmp_lt_u32(row0, argument(k, "m"))
+    k.s_cbranch_scc1(inside)
+    k.s_endpgm()
+    k.label(inside)
+
+
+def _add_parts(k: ag.TileBuilder, S: ag.TileGrid, rows: ag.Rows, descriptor: ag.Reg, more: ag.Reg) -> None:
+    """S[0] = the parts of which `rows` are the first one's, and of `more` after it."""
+    loop = k.fresh("parts")
+    with k.scratch("records", file="s") as records:
+        k.s_mov_b32(records, descriptor[2])
+        ag.load(k, S[0], rows)
+        k.label(loop)
+        for part in list(S)[1:]:
+            k.s_add_u32(descriptor[0], descriptor[0], _tile_bytes(k))
+            k.s_addc_u32(descriptor[1], descriptor[1], 0)
+            k.s_cmp_lg_u32(more, 0)
+            k.s_cselect_b32(descriptor[2], records, 0)  # a part that there is not has no bytes: its loads give 0
+            k.s_subb_u32(more, more, 0)  # SCC is that of the comparison
+            ag.load(k, part, rows)
+        for part in list(S)[1:]:
+            ag.add(k, S[0], S[0], part)
+        k.s_cmp_lg_u32(more, 0)
+        k.s_cbranch_scc1(loop)

@@ -1,0 +1,112 @@
+"""stream_k=true: workgroups that share tiles make each step of D once, with the same bits in each order, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asmgen.author.contract.contract import ContractError
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.products.split import split_options
+from asmgen.kernels.products.streams import Shares
+from asmgen.kernels.registry import family
+from asmgen.tools.build import build_kernel
+from asmgen.tools.executed import executed
+from asmgen.tools.runner import run_kernel
+
+LIBRARY = family("gemm-bf16")
+SMALL = {"tile": "128x128x64", "schedule": "interleave", "stream_k": True}
+ORDERS = ("lockstep", "serial", "random:5")
+
+
+def parts_by_hand(tiles: int, workgroups: int, steps: int) -> dict[int, list[tuple[int, int, int, int]]]:
+    """By workgroup: tile, first step, steps and slot of each item, walked chunk by chunk; whole tiles have slot -1."""
+    streamed, chunks = tiles % workgroups, steps // 3
+    share = max(3, -(-streamed * chunks // workgroups))
+    found: dict[int, list[tuple[int, int, int, int]]] = {number: [] for number in range(workgroups)}
+    for chunk in range(streamed * chunks):
+        tile, own = divmod(chunk, chunks)
+        first, last = 3 * own, steps if own == chunks - 1 else 3 * own + 3
+        items = found[chunk // share]
+        if items and items[-1][0] == tiles - streamed + tile:
+            items[-1] = (items[-1][0], items[-1][1], last - items[-1][1], items[-1][3])
+        else:
+            items.append((tiles - streamed + tile, first, last - first, chunk // share + tile))
+    for number, items in found.items():
+        items[:] = [(*item[:3], -1) if item[2] == steps else item for item in items]
+        items += [(tile, 0, steps, -1) for tile in range(number, tiles - streamed, workgroups)]
+    return found
+
+
+@pytest.mark.parametrize(("tiles", "workgroups", "steps"), [
+    (4, 3, 27), (5, 3, 17), (8, 3, 3), (1, 7, 64), (300, 256, 64), (511, 256, 33), (12, 4, 8), (255, 256, 128), (3, 256, 5)])
+def test_each_step_is_made_once_and_each_slot_is_one_part(tiles: int, workgroups: int, steps: int) -> None:
+    found = parts_by_hand(tiles, workgroups, steps)
+    made = sorted(item for items in found.values() for item in items)
+    at = dict.fromkeys(range(tiles), 0)
+    for tile, first, count, _ in made:
+        assert first == at[tile] and count >= 3
+        at[tile] += count
+    assert set(at.values()) == {steps}
+    slots = [slot for *_, slot in made if slot >= 0]
+    shares = Shares.of({"tile": "128x128x64", "m": 128, "n": 128 * tiles, "batch": 1, "k": 64 * steps, "workgroups": workgroups})
+    assert slots == sorted(set(slots)) and all(slot < shares.slots for slot in slots)
+    for tile in range(shares.streamed):
+        assert shares.parts_of(tile) == [count for number, _, count, _ in made if number == shares.alone + tile]
+        its = [slot for number, *_, slot in made if number == shares.alone + tile]
+        assert its in ([-1], list(range(its[0], its[0] + len(its))))
+    assert [sum(item[2] for item in found[number]) for number in range(shares.grid)] == [shares.steps_of(n) for n in range(shares.grid)]
+    assert not any(found[number] for number in range(shares.grid, workgroups))
+
+
+CASES: list[dict[str, Any]] = [
+    # a tile of three parts; ranges that begin and end within tiles, cut rows and columns, alpha and C
+    {"m": 128, "n": 512, "k": 1728, "workgroups": 3}, {"m": 130, "n": 388, "k": 1088, "workgroups": 3, "beta": 0.5, "alpha": 2.0},
+    # fewer tiles than workgroups, in a batch, a stride that no wide store serves; more parts than are asked for together
+    {"m": 40, "n": 250, "k": 1152, "workgroups": 5, "batch": 2, "beta": 1.0, "ldc": 257}, {"m": 16, "n": 128, "k": 3072, "workgroups": 9},
+    # no tile is shared
+    {"m": 16, "n": 256, "k": 192, "workgroups": 2},
+]
+
+
+@pytest.mark.slow
+def test_launches_are_right_in_each_order_and_execute_each_instruction() -> None:
+    one = build_kernel(LIBRARY, "gfx950", SMALL)
+    missing: dict[str, set[int]] = {}
+    programs = {each.resources.name: each.program for each in one.kernel.launches}
+    for number, shape in enumerate(CASES):
+        values = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
+        found = []
+        for order in ORDERS if number == 1 else ORDERS[number % 3:][:1]:
+            report = run_kernel(LIBRARY, one, values, "emulator", 2 * number, Options(order=order))
+            assert report.passed and report.untouched and not report.findings, report
+            found.append(report)
+        for run in found[0].launches:
+            its = set(executed(programs[run.kernel], [run.result.counts]).missing)
+            missing[run.kernel] = its & missing.get(run.kernel, its)
+    assert not any(missing.values()), [programs[name].instructions[at].text for name, its in missing.items() for at in sorted(its)][:20]
+
+
+@pytest.mark.parametrize(("values", "sentence"), [
+    ({"k": 128}, "stream_k=true needs a k of at least 3 steps"), ({"k": 200}, "whole steps"), ({"split_k": 2}, "needs split_k=1"),
+    ({"pointers": True}, "pointers=false"), ({"a_layout": "column"}, "A and B by rows"), ({"invariant": True}, "needs stream_k=false"),
+    ({"schedule": "in-order"}, "stream_k"), ({"workgroups": 1 << 29, "m": 1 << 20}, "chunks of 3 steps"),
+])
+def test_what_no_share_serves_is_refused(values: dict[str, Any], sentence: str) -> None:
+    given = {"stream_k": True, "m": 256, "n": 256, "k": 256, **values}
+    with pytest.raises(ContractError, match=sentence):
+        LIBRARY.contract("gfx950", given).resolve_run(given)
+
+
+def test_tune_tries_it_where_the_last_round_is_thin() -> None:
+    variant = LIBRARY.select("gfx950", {"tile": "256x256x64", "schedule": "interleave"})
+    contract = LIBRARY.contract_of(variant, LIBRARY.fixed(variant))
+
+    def tried(m: int, n: int, k: int) -> bool:
+        asked = contract.resolve_run({**LIBRARY.fixed(variant), "m": m, "n": n, "k": k})
+        return any(build.get("stream_k") for build in split_options(asked, variant, 256))
+
+    assert tried(4352, 4352, 4096) and not tried(4096, 4096, 4096) and not tried(256 * 15, 256 * 17, 4096)
+    assert not tried(4352, 4352, 128) and np.any([tried(2048, 2048, 4096)])
