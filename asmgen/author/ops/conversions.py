@@ -199,15 +199,18 @@ def _rounded_together(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg],
             if doubt is not None and number % 2:
                 k.v_fma_f32(doubt, values[number - 1], value, doubt)
         nan: list[Reg] = []
-        if quiet is not None:
-            nan = [stack.enter_context(k.scratch("is_nan", 2, "s")) for _ in values]
-        for one, value in zip(nan, values, strict=False):
-            k.v_cmp_u_f32(one, value, value)
-        for number, value in enumerate(values):
-            k.v_add3_u32(held[number], value, held[number], half)
-        for number, one in enumerate(nan):
-            assert quiet is not None
-            k.v_cndmask_b32(held[number], held[number], quiet, one)
+        while quiet is not None and len(nan) < len(values) and (not nan or k.registers.has(2, "s")):
+            nan.append(stack.enter_context(k.scratch("is_nan", 2, "s")))
+        together = len(nan) or len(values)  # as many as there are SGPRs for
+        for first in range(0, len(values), together):
+            some = range(first, min(first + together, len(values)))
+            for number, one in zip(some, nan, strict=False):
+                k.v_cmp_u_f32(one, values[number], values[number])
+            for number in some:
+                k.v_add3_u32(held[number], values[number], held[number], half)
+            for number, one in zip(some, nan, strict=False):
+                assert quiet is not None
+                k.v_cndmask_b32(held[number], held[number], quiet, one)
         for number, target in enumerate(out):
             k.v_perm_b32(target, held[2 * number + 1], held[2 * number], select)
 
