@@ -96,7 +96,7 @@ class StreamTiles(Tiles):
         more = [one(name) for name in ("item_steps", "part", "chunks_left", "slot", "columns_left")]
         tiles = cls(k, number, row0, column0, matrix, own, following, total, ended, over, steps, *more)
         k.s_mov_b32(number, k.ids["x"])
-        k.registers.release(k.ids["y"], k.ids["z"])
+        k.registers.release(*(k.ids[axis] for axis in "xyz"))
         with k.scratch("first_chunk", file="s") as first:
             tiles._begin_share(first)
             tiles._take(first)
@@ -153,8 +153,8 @@ class StreamTiles(Tiles):
             k.s_cselect_b32(self.count, steps, self.count)  # the last chunk of a tile has all that is left
             k.s_cmp_eq_u32(take, chunks)
             k.s_cselect_b32(self.part, 0, self.slot)
-            k.s_add_u32(taken, self.total, self.slot)  # the tile of the share
-            k.s_sub_u32(taken, taken, k.ids["x"])
+            k.s_add_u32(taken, self.total, self.slot)  # the tile of the share; until it ends, `number` is the workgroup's
+            k.s_sub_u32(taken, taken, self.number)
             k.s_sub_u32(taken, taken, 1)
             k.s_cmp_eq_u32(self.left, 0)  # tiles of its own, from their first step on
             k.s_cselect_b32(self.count, steps, self.count)

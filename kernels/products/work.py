@@ -78,18 +78,20 @@ def _persistent_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) ->
 
 def _streamed_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) -> ag.LaunchWork:
     """Of workgroups that share tiles. The smaller product has one shared tile, of as many parts as those of the launch have on average, and
-    as many tiles of its own for the first workgroup. That one has one part, where some have two: what storing the second one takes is left
-    out."""
+    as many tiles of its own for the first workgroup, which are matrices of a batch. That workgroup has one part, where some have two: what
+    storing the second one takes is left out."""
     rows, columns, depth = variant.tile
     shares = Shares.of(p)
     parts = max(2, round(shares.slots / shares.streamed))
     steps = min(shares.steps, LEAST_STEPS * parts * min(shares.share, _LEAST_TRACED // LEAST_STEPS))
     alone = -(-shares.alone // shares.workgroups)
-    n = (alone * parts + 1) * columns
-    small = {side(p, "m"): min(p[side(p, "m")], rows), side(p, "n"): n, "batch": 1, "workgroups": parts, "k": steps * depth}
-    strides = {name: steps * depth + (p[name] - steps * depth) % line for name in ("lda", "ldb")} if steps < shares.steps else {}
-    far = {name: n + (p[name] - n) % line for name in ("ldd", "ldc")}
-    first = {**p, **small, **strides, **far}
+    down, across = (min(p[side(p, name)], edge) for name, edge in (("m", rows), ("n", columns)))
+    k = steps * depth
+    first = {**p, side(p, "m"): down, side(p, "n"): across, "batch": alone * parts + 1, "workgroups": parts, "k": k}
+    for name, width in (("lda", k), ("ldb", k), ("ldd", across), ("ldc", across)):
+        first[name] = width + (p[name] - width) % line
+    first |= {side(p, "a_stride_batch"): 0, side(p, "b_stride_batch"): across * first[side(p, "ldb")],
+              **{f"{name}_stride_batch": down * first[f"ld{name}"] for name in "cd"}}
     of_each = [shares.steps_of(number) for number in range(shares.grid)]
     return ag.LaunchWork(first, Shares.of(first).steps_of(0), np.array(of_each), 2.0 * rows * columns * depth, _read_bytes(p, bits),
                          _needed(p), items=tiles_of(p, variant.tile) / shares.grid)

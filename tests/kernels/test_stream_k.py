@@ -62,12 +62,13 @@ def test_each_step_is_made_once_and_each_slot_is_one_part(tiles: int, workgroups
 
 
 CASES: list[dict[str, Any]] = [
-    # a tile of three parts; ranges that begin and end within tiles, cut rows and columns, alpha and C
-    {"m": 128, "n": 512, "k": 1728, "workgroups": 3}, {"m": 130, "n": 388, "k": 1088, "workgroups": 3, "beta": 0.5, "alpha": 2.0},
-    # fewer tiles than workgroups, in a batch, a stride that no wide store serves; more parts than are asked for together
-    {"m": 40, "n": 250, "k": 1152, "workgroups": 5, "batch": 2, "beta": 1.0, "ldc": 257}, {"m": 16, "n": 128, "k": 3072, "workgroups": 9},
-    # no tile is shared
-    {"m": 16, "n": 256, "k": 192, "workgroups": 2},
+    # ranges that begin and end within tiles, cut rows and columns, alpha and C; in all orders
+    {"m": 130, "n": 388, "k": 1088, "workgroups": 3, "beta": 0.5, "alpha": 2.0},
+    # fewer tiles than workgroups, in a batch, a stride that no wide store serves; a tile of more parts than are asked for together
+    {"m": 40, "n": 250, "k": 1152, "workgroups": 5, "batch": 2, "beta": 1.0, "ldc": 257}, {"m": 16, "n": 128, "k": 2304, "workgroups": 4},
+    # no tile is shared: both ways from an even and an odd number of steps to the next tile
+    {"m": 16, "n": 264, "k": 320, "workgroups": 1}, {"m": 16, "n": 256, "k": 256, "workgroups": 1, "batch": 2},
+    {"m": 130, "n": 128, "k": 256, "workgroups": 1, "beta": 0.5},
 ]
 
 
@@ -79,14 +80,14 @@ def test_launches_are_right_in_each_order_and_execute_each_instruction() -> None
     for number, shape in enumerate(CASES):
         values = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
         found = []
-        for order in ORDERS if number == 1 else ORDERS[number % 3:][:1]:
+        for order in ORDERS if number == 0 else ORDERS[number % 3:][:1]:
             report = run_kernel(LIBRARY, one, values, "emulator", 2 * number, Options(order=order))
             assert report.passed and report.untouched and not report.findings, report
             found.append(report)
         for run in found[0].launches:
             its = set(executed(programs[run.kernel], [run.result.counts]).missing)
             missing[run.kernel] = its & missing.get(run.kernel, its)
-    assert not any(missing.values()), [programs[name].instructions[at].text for name, its in missing.items() for at in sorted(its)][:20]
+    assert not any(missing.values()), [programs[name].instructions[at].text for name, its in missing.items() for at in sorted(its)]
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
