@@ -24,7 +24,7 @@ STREAM_K = ag.Parameter("stream_k", "build", bool, "persistent, and the steps of
 SHARED_PARTS = ag.ContractArgument("parts", "pointer", "sums of parts of tiles in float32, 16-byte aligned")
 LEAST_SHARE = 3
 """Chunks that a workgroup has of shared tiles at least, so 9 steps. A part costs 1.5 steps for its store, 2.3 for its load and 1.2 for a
-new beginning (docs/facts/measured_gfx950.md, split-K): shorter ones take longer for these than for their products."""
+new beginning (docs/facts/measured_gfx950.md section 5): shorter ones take longer for these than for their products."""
 _F32 = 4  # bytes
 _MOST_CHUNKS = 1 << 30
 
