@@ -105,6 +105,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.isa.bankcost": "bank_cost",
         "asmgen.isa.lds": "Phases",
         "asmgen.isa.timing": "DEFAULT_GPU Timing timing",
+        "asmgen.model.gridorder": "GridOrder",
     },
     "building and launching": {
         "asmgen.launch.emulated": "EmulatedDevice",

@@ -217,6 +217,7 @@ from asmgen.isa.timing import timing as timing
 from asmgen.launch.emulated import EmulatedDevice as EmulatedDevice
 from asmgen.launch.hip import HipDevice as HipDevice
 from asmgen.launch.hip import choose_device as choose_device
+from asmgen.model.gridorder import GridOrder as GridOrder
 from asmgen.program.program import Program as Program
 from asmgen.program.text import program_text as program_text
 from asmgen.reader.assembly import read_text as read_text

@@ -9,7 +9,6 @@ from asmgen.kernels.products.sides import d_by_columns, edges
 from asmgen.kernels.products.split import columns_of_sums
 from asmgen.kernels.products.streams import Shares
 from asmgen.kernels.products.sums import Matrix, Sums, sums_of_parts
-from asmgen.model.gridorder import GridOrder
 
 
 def sums_of_launch(p: ag.Values, number: int, left: Matrix, right: Matrix, depth: int) -> Sums:
@@ -19,7 +18,7 @@ def sums_of_launch(p: ag.Values, number: int, left: Matrix, right: Matrix, depth
         return found
     shares, (rows, columns, step) = Shares.of(p), tile_of(p)
     down, across = edges(p)
-    order = GridOrder(-(-down // rows), -(-across // columns), p["window"] or None, p["chunk"] or None)
+    order = ag.GridOrder(-(-down // rows), -(-across // columns), p["window"] or None, p["chunk"] or None)
     for tile in range(shares.streamed):
         matrix, place = divmod(shares.alone + tile, order.tiles)
         parts = [step * steps for steps in shares.parts_of(tile)]
