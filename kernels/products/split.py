@@ -91,7 +91,7 @@ def stored_type(k: ag.TileBuilder) -> str:
 def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """The arguments of the product's own kernel."""
     given = _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
-    if is_streamed(build):
+    if is_streamed(build) and not is_split(build):
         brief = (PERSISTENT_ARGUMENTS[0], SHARED_PARTS)  # what the loop leaves no registers for
         return (*given, PERSISTENT_ARGUMENTS[1], *batch_arguments(build, "abdc"), *(replace(one, brief=True) for one in brief))
     further = PERSISTENT_ARGUMENTS if is_persistent(build) else ()
