@@ -46,9 +46,9 @@ def drawn_build(random: np.random.Generator) -> tuple[str, str, dict[str, Any]]:
         build |= library.fixed(variant)
         if True in library.contract_of(variant).parameter("any_k").choices:
             build["any_k"] = bool(random.random() < 0.4)
-        if name == "gemm-bf16" and "persistent" not in build and random.random() < 0.3:
+        if "persistent" not in build and random.random() < 0.3:
             build |= {"a_layout": "row", "b_layout": "row", "split_k": 1, "any_k": False, "pointers": False}
-            build[str(random.choice(["persistent", "stream_k"]))] = True
+            build[str(random.choice(["persistent", "stream_k"])) if name == "gemm-bf16" else "persistent"] = True
         try:
             library.contract_of(variant, build).resolve_build(build)
         except ContractError:

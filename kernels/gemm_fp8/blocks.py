@@ -17,13 +17,14 @@ from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
 from asmgen.kernels.products.layouts import BY_ROWS
+from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.prologue import corners_of, halves, place
 from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import epilogue_of, is_split
 
 
-@GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block", **BY_ROWS)
-@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block", **BY_ROWS)
+@GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block", **BY_ROWS, **ONE_TILE)
+@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block", **BY_ROWS, **ONE_TILE)
 def blocks(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     tm, tn, tk = k.variant.tile

@@ -19,17 +19,20 @@ from asmgen.kernels.products.direct import Direct, Multiply, Position, direct
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import BY_ROWS
+from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import epilogue_of
 
 
-@GEMM.variant("gfx950", tile=(32, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS)
-@GEMM.variant("gfx950", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, **BY_ROWS)
-@GEMM.variant("gfx950", tile=(64, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS)
-@GEMM.variant("gfx950", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, scales="block", **BY_ROWS)
-@GEMM.variant("gfx950", tile=(32, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, scales="block", **BY_ROWS)
-@GEMM.variant("gfx942", tile=(32, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS)
-@GEMM.variant("gfx942", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, **BY_ROWS)
+@GEMM.variant("gfx950", tile=(32, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS, **ONE_TILE)
+@GEMM.variant("gfx950", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, **BY_ROWS, **ONE_TILE)
+@GEMM.variant("gfx950", tile=(64, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS, **ONE_TILE)
+@GEMM.variant("gfx950", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, scales="block", **BY_ROWS,
+              **ONE_TILE)
+@GEMM.variant("gfx950", tile=(32, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, scales="block", **BY_ROWS,
+              **ONE_TILE)
+@GEMM.variant("gfx942", tile=(32, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS, **ONE_TILE)
+@GEMM.variant("gfx942", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, **BY_ROWS, **ONE_TILE)
 def direct_tiles(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     if k.arch == "gfx942":

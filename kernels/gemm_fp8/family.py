@@ -11,12 +11,13 @@ from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
+from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, several_tiles, workgroups_of
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
     INVARIANT,
+    PERSISTENT_GRID,
     REDUCE,
     REDUCE_RULES,
-    SPLIT_GRID,
     SPLIT_K,
     SUM_GRID,
     add_parts,
@@ -39,7 +40,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters((*operands, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT), variant, 8, further_parameters(variant, 8))
+    return product_parameters((*operands, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT, PERSISTENT), variant, 8,
+                              further_parameters(variant, 8, (workgroups_of(variant),)))
 
 
 _SCALES = (
@@ -98,7 +100,7 @@ GEMM = ag.Family(
     parameters=_parameters,
     arguments=_arguments,
     workspaces=split_workspaces,
-    grid=SPLIT_GRID,
+    grid=PERSISTENT_GRID,
     problem=_problem,
     work=_work,
     settled=settled_parts,
@@ -107,11 +109,12 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, *REDUCE_RULES, _SCALES_BY_ROWS),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, _SCALES_BY_ROWS),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
     typical={"m": 4096, "n": 4096, "k": 8192},
+    typical_of=several_tiles,
     fills_argument_wait=True,
 )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import asmgen as ag
+from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.sides import argument
-from asmgen.kernels.products.split import is_split
+from asmgen.kernels.products.split import epilogue_of, is_split
 
 
 def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
@@ -45,3 +46,19 @@ def with_alpha(factors: Factors) -> None:
             k.v_mul_f32(product, factors.all[number], product)
         for number in range(2):
             k.v_readfirstlane_b32(factors.all[number], product)
+
+
+def loaded_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
+                    factors: Factors | None = None, overlaps: bool = True, onward: str = "") -> ProductEpilogue:
+    """The epilogue with the scales. Those of rows and columns that are not `factors` yet are loaded after the loop, which leaves no
+    registers for them, and nothing overlaps it. Arguments as of `product_epilogue`."""
+    def made(overlaps: bool) -> ProductEpilogue:
+        found = factors
+        if found is None:
+            found = load_factors(k, corners, row0, column0, wm, wn)
+            with_alpha(found)
+        return epilogue_of(k)(k, corners, row0, column0, wm, wn, found, overlaps, onward)
+
+    if k.p.scales == "tensor" or factors is not None:
+        return made(overlaps)
+    return ProductEpilogue(None, None, lambda: made(overlaps=False).follow(k))

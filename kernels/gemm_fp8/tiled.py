@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
-from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
+from asmgen.kernels.gemm_fp8.scaling import load_factors, loaded_epilogue, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
 from asmgen.kernels.products.anyk import takes_any_k
+from asmgen.kernels.products.contract import is_persistent
 from asmgen.kernels.products.feeds import feed_of
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
+from asmgen.kernels.products.persistent import ONE_TILE, Tiles, zero_sums
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.twohalves import two_halves
@@ -29,7 +31,7 @@ SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": a
 @GEMM.variant("gfx950", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
-@GEMM.variant("gfx950", tile=(64, 64, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=8, ahead=6)
+@GEMM.variant("gfx950", tile=(64, 64, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=8, ahead=6, **ONE_TILE)
 def tiled(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     tm, tn, tk = k.variant.tile
@@ -50,18 +52,28 @@ def tiled(k: ag.TileBuilder) -> None:
     of_a, of_b = feed_of(k, "a", "A", M.b, tm, stages), feed_of(k, "b", "B", M.a, tn, stages)
 
     wm, wn = k.wave_grid(down, across)
-    ag.zero(k, *C)  # while the arguments are in flight
-    place(k, row0, column0)
-    corners = corners_of(k, C)
-    factors = load_factors(k, corners, row0, column0, wm, wn)
+    corners, tiles = corners_of(k, C), None
+    if is_persistent(k.parameters):
+        zero_sums(k, C)
+        tiles = Tiles.of(k, row0, column0)
+    else:
+        ag.zero(k, *C)  # while the arguments are in flight
+        place(k, row0, column0)
+    factors = load_factors(k, corners, row0, column0, wm, wn) if tiles is None or k.p.scales == "tensor" else None
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
     begin_feeds(k, steps, (type_a, type_b), (of_a, of_b), row0, column0)
-    with_alpha(factors)
+    if factors is not None:
+        with_alpha(factors)
 
     step = two_halves(k, C, (A[0], A[1 if interleaved else 0]), B, of_a, of_b, wm, wn, ahead)
     # transposing reads are twice as many, which leaves the simpler schedule no room for its fills
     schedule = ag.Modulo() if interleaved and (of_a.transposes or of_b.transposes) else SCHEDULES[k.variant.schedule]
+    if tiles is not None:
+        onward = k.fresh("onward")
+        k.pipeline(step, steps, schedule, groups=group, chain=tiles.chain(corners, onward),
+                   then=loaded_epilogue(k, corners, tiles.own_row0, tiles.own_column0, wm, wn, factors, onward=onward))
+        return
     any_k = takes_any_k(k.parameters)
     ends = epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, overlaps=not any_k)
     k.pipeline(step, steps, schedule, groups=group, empty=any_k,

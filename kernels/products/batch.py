@@ -85,7 +85,7 @@ def with_brief(arguments: Sequence[ag.ContractArgument]) -> tuple[ag.ContractArg
 
 
 def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd") -> None:
-    """Move the pointers of matrices of these names, and of scales that each matrix has of its own, by `batch` matrices.
+    """Move the pointers of matrices of these names by `batch` matrices, and with D's those of scales that each matrix has of its own.
 
     C waits for `to_matrix_of_c`. Changes SCC.
     """
@@ -96,9 +96,7 @@ def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd") -> None:
                 _to_matrix(k, name, batch, bytes_, high)
             elif f"{name}_pointers" in given:
                 _to_pointed(k, name, batch, k.argument(f"{name}_pointers"), bytes_, high)
-        for name, other in (("a", "m"), ("b", "n")):
-            if name not in names:
-                continue
+        for name, other in (("a", "m"), ("b", "n")) if "d" in names else ():
             if f"{name}_scale_stride_batch" in given:
                 _to_matrix(k, f"{name}_scale", batch, bytes_, high)
             elif f"{name}_scale" in given and k.p.scales != "tensor":

@@ -109,18 +109,18 @@ class Tiles:
     matrix: ag.Reg
     own: ag.Reg
     following: ag.Reg
-    total: ag.Reg
     ended: ag.Reg
     over: ag.Reg
 
     @classmethod
     def of(cls, k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> Tiles:
         """Those of this workgroup, at its first tile, with the pointers to its matrices. Changes SCC."""
-        number, matrix, total, ended, over = (k.registers.sgprs(1, name) for name in ("tile", "matrix", "tiles", "ended", "over"))
+        number, matrix, ended, over = (k.registers.sgprs(1, name) for name in ("tile", "matrix", "ended", "over"))
         own, following = (k.registers.sgprs(3, name, align=1) for name in ("own", "following"))
-        tiles = cls(k, number, row0, column0, matrix, own, following, total, ended, over)
+        tiles = cls(k, number, row0, column0, matrix, own, following, ended, over)
         k.s_mov_b32(tiles.number, k.ids["x"])
-        tiles._locate()
+        with k.scratch("tiles", file="s") as total:
+            tiles._locate(total)
         to_matrices(k, tiles.matrix)
         to_matrix_of_c(k, tiles.matrix)
         k.s_mov_b32(ended, 0)
@@ -142,9 +142,9 @@ class Tiles:
         sums = [register for corner in corners for register in corner.tile.registers]
         return ag.Chain(self._advance, self._begin, self.ended, self.over, sums, onward)
 
-    def _locate(self) -> None:
-        """The place of tile `number`, one of `total`. Changes SCC."""
-        locate(self.k, self.number, self.row0, self.column0, self.matrix, self.total)
+    def _locate(self, total: ag.Reg) -> None:
+        """The place of tile `number`, and in `total` how many there are. Changes SCC."""
+        locate(self.k, self.number, self.row0, self.column0, self.matrix, total)
 
     def _keep(self, kept: ag.Reg) -> None:
         for number, one in enumerate((self.row0, self.column0, self.matrix)):
@@ -156,8 +156,9 @@ class Tiles:
         self._keep(self.following)
         k.s_mov_b32(self.over, self.ended)
         k.s_add_u32(self.number, self.number, k.argument("workgroups"))
-        self._locate()
-        k.s_cmp_ge_u32(self.number, self.total)
+        with k.scratch("tiles", file="s") as total:
+            self._locate(total)
+            k.s_cmp_ge_u32(self.number, total)
         k.s_cselect_b32(self.ended, 1, 0)
         with k.scratch("further_matrices", file="s") as further:
             k.s_sub_u32(further, self.matrix, self.following[2])
@@ -205,7 +206,7 @@ def tiles_of_matrix(k: ag.TileBuilder, rows: ag.Reg, columns: ag.Reg, each: ag.R
 def zero_sums(k: ag.TileBuilder, C: ag.TileGrid) -> None:
     """C = 0 before the first tile. Matrix instructions clear 16 accumulators each: the instruction cache is empty then, and so fewer lines
     of code come late."""
-    M = k.matrix_shape(f"f32_32x32x{16 if k.arch == 'gfx950' else 8}_{k.p.dtype}")
+    M = k.matrix_shape(f"f32_32x32x{16 if k.arch == 'gfx950' else 8}_{k.parameters.get('dtype', 'bf16')}")
     if any(len(tile.registers.parts) > 1 or tile.registers.parts[0].count % 16 for tile in C):
         ag.zero(k, *C)
         return

@@ -78,6 +78,7 @@ class StreamTiles(Tiles):
 
     What is loaded next has `columns_left` columns of K from its first on, `count` steps and the slot `part`."""
 
+    total: ag.Reg
     steps: ag.Reg
     count: ag.Reg
     part: ag.Reg
@@ -94,7 +95,7 @@ class StreamTiles(Tiles):
         number, matrix, total, ended, over = (one(name) for name in ("own_tile", "matrix", "alone", "ended", "over"))
         own, following = k.registers.sgprs(4, "own", align=1), k.registers.sgprs(5, "following", align=1)
         more = [one(name) for name in ("item_steps", "part", "chunks_left", "slot", "columns_left")]
-        tiles = cls(k, number, row0, column0, matrix, own, following, total, ended, over, steps, *more)
+        tiles = cls(k, number, row0, column0, matrix, own, following, ended, over, total, steps, *more)
         k.s_mov_b32(number, k.ids["x"])
         k.registers.release(*(k.ids[axis] for axis in "xyz"))
         with k.scratch("first_chunk", file="s") as first:

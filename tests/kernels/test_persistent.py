@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from asmgen.author.contract.contract import ContractError
+from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
@@ -16,6 +17,7 @@ from asmgen.tools.runner import run_kernel
 from asmgen.tuning.started import launch_list
 
 LIBRARY = family("gemm-bf16")
+FP8 = family("gemm-fp8")
 SMALL = {"tile": "128x128x64", "schedule": "interleave"}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     # one tile more than workgroups, the least k; both ways through a loop of two copies, cut rows and columns, a batch
@@ -27,23 +29,35 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-def product(device: EmulatedDevice, arch: str, build: dict[str, Any], shape: dict[str, Any]) -> np.ndarray[Any, Any]:
+OF_FP8: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    # scales of rows, which each tile and each matrix of a batch has of its own, and one of all beside an epilogue that overlaps
+    ("gfx950", {"tile": "256x128x128", "schedule": "ping-pong", "scales": "row", "d_layout": "column", "c_layout": "column"},
+     {"m": 136, "n": 512, "k": 512, "workgroups": 2, "batch": 2}),
+    ("gfx950", {"tile": "128x128x128", "schedule": "interleave", "bias": "row"},
+     {"m": 130, "n": 300, "k": 640, "workgroups": 2, "batch": 2, "alpha": 0.5}),
+    ("gfx942", {"tile": "128x128x128", "schedule": "interleave", "scales": "row"},
+     {"m": 130, "n": 128, "k": 384, "workgroups": 1, "batch": 2, "beta": 2.0}),
+]
+ALL = [(LIBRARY, *case) for case in CASES] + [(FP8, *case) for case in OF_FP8]
+
+
+def product(device: EmulatedDevice, library: Family, arch: str, build: dict[str, Any], shape: dict[str, Any]) -> np.ndarray[Any, Any]:
     """D of the library's random data, with all that the launch leaves in its memory."""
-    one = build_kernel(LIBRARY, arch, build)
+    one = build_kernel(library, arch, build)
     contract = one.kernel.contract
     values = contract.resolve_run({**one.kernel.parameters, **shape})
-    given = LIBRARY.problem(values, 3).arguments
+    given = library.problem(values, 3).arguments
     launch_list(CodeObject.load(one.code_object), contract, values).start(
         device, {argument.name: given[argument.name] for argument in contract.given}, None)
     return np.asarray(given["d"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize("number", range(len(ALL)))
 def test_bits_are_those_of_a_grid_of_all_tiles(number: int) -> None:
-    arch, build, shape = CASES[number]
+    library, arch, build, shape = ALL[number]
     with EmulatedDevice(arch) as device:
-        found, expected = (product(device, arch, {**build, "persistent": chained}, shape) for chained in (True, False))
+        found, expected = (product(device, library, arch, {**build, "persistent": chained}, shape) for chained in (True, False))
     unsigned = f"u{found.dtype.itemsize}"
     assert (found.view(unsigned) == expected.view(unsigned)).all() and np.isfinite(found.astype(np.float32)).mean() > 0.9
 
