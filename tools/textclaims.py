@@ -51,7 +51,7 @@ def _without_errors(program: Program, scope: str) -> Claim:
     """Proven, unless code goes where nobody knows, or M0 says which registers instructions mean."""
     indirect, indexed = control_flow(program).indirect, first_indexed(program)
     for position, why in ((min(indirect, default=None), "code goes on at a computed address"),
-                          (indexed, "M0 says which VGPRs instructions mean")):
+                          (indexed, "M0 says which registers instructions mean")):
         if position is not None:
             instruction = program.instructions[position]
             return Claim(ERRATA, UNKNOWN, scope, (NO_JUMPS_INTO,), why, f"{instruction.where() or program.name}: {instruction.text}")

@@ -1,4 +1,4 @@
-"""Code in which M0 says which VGPRs instructions mean: what instructions name is not what they access there."""
+"""Code in which M0 says which registers instructions mean: what instructions name is not what they access there."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _MODE, _GPR_IDX_EN = 1, 27
 
 
 def first_indexed(program: Program) -> int | None:
-    """The position of the first instruction that may switch on that M0 names VGPRs; None where there is none."""
+    """The position of the first instruction that may switch on that M0 names VGPRs, or that finds an SGPR by it; None where there is none."""
     return next((position for position, instruction in enumerate(program.instructions) if _may_index(instruction)), None)
 
 
 def _may_index(instruction: Instruction) -> bool:
-    if instruction.name in ("s_set_gpr_idx_on", "s_set_gpr_idx_mode"):
+    if instruction.name in ("s_set_gpr_idx_on", "s_set_gpr_idx_mode") or instruction.name.startswith(("s_movrel", "v_movrel")):
         return True
     if not instruction.name.startswith("s_setreg"):
         return False

@@ -75,6 +75,8 @@ _CARRY = {"s_add_u32": lambda a, b: a + b > WORD, "s_sub_u32": lambda a, b: b > 
 _NONZERO = ("s_lshl_b32", "s_lshr_b32", "s_ashr_i32", "s_and_b32", "s_or_b32", "s_xor_b32", "s_andn2_b32", "s_orn2_b32", "s_bfe_u32",
             "s_bfe_i32", "s_not_b32", "s_nand_b32", "s_nor_b32", "s_xnor_b32")
 CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
+ANYWHERE = CALLS | {"s_movreld_b32", "s_movreld_b64"}
+"""What may write any register: code that is called, and a destination that M0 moves."""
 
 
 @lru_cache(maxsize=1 << 12)
@@ -88,7 +90,7 @@ def step(state: State, instruction: Instruction) -> None:
     known, modifiers = state.known, instruction.modifiers
     found = _results(state, instruction) if (instruction.form.encoding in _PLAIN or instruction.name in _TO_AND_FROM_ACC) and \
         not (modifiers and any(modifiers.get(name) for name in _MODIFIERS)) else None
-    if instruction.opcode.name in CALLS:
+    if instruction.opcode.name in ANYWHERE:
         known.clear()
         return
     for bit in _bits(instruction.writes):

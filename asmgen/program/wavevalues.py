@@ -20,7 +20,7 @@ from asmgen.isa.registers import NAMED, SCC_BIT
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program
 from asmgen.program.wavestate import EXEC_BIT, VCC_BIT, WORD, State, Value, constant
-from asmgen.program.wavesteps import CALLS, step
+from asmgen.program.wavesteps import ANYWHERE, CALLS, step
 
 _DECIDING = 1 << SCC_BIT | NAMED["vcc"].mask | NAMED["exec"].mask
 _BRANCHES: dict[str, tuple[int, int]] = {  # the register whose value decides, and which value takes the branch
@@ -156,7 +156,7 @@ def mattering(program: Program, wanted: int) -> list[bool]:
 
 def _slice(program: Program, wanted: int) -> list[bool]:
     """By position, whether registers in `wanted` may depend on an instruction, wherever it stands."""
-    matters = [instruction.opcode.name in CALLS for instruction in program.instructions]
+    matters = [instruction.opcode.name in ANYWHERE for instruction in program.instructions]
     # The last first: most of what an instruction needs stands before it, so that two or three rounds find everything.
     left = [(instruction.writes, instruction.reads, position)
             for position, instruction in enumerate(program.instructions) if instruction.writes][::-1]

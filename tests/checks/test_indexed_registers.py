@@ -39,7 +39,7 @@ def test_a_destination_that_m0_moves_proves_nothing() -> None:
     moved = program(OWN_AND_OTHERS.format(on="s_set_gpr_idx_on s6, 8"))
     assert prove_races(moved, (128, 1, 1)).status == UNKNOWN
     claim = errata_claim(moved, KernelFacts())
-    assert claim.status == UNKNOWN and claim.reason == "M0 says which VGPRs instructions mean"
+    assert claim.status == UNKNOWN and claim.reason == "M0 says which registers instructions mean"
     plain = program(OWN_AND_OTHERS.format(on="v_mov_b32 v10, v3").replace("s_set_gpr_idx_off\n", ""))
     assert prove_races(plain, (128, 1, 1)).status == REFUTED and errata_claim(plain, KernelFacts()).status == PROVEN
 
@@ -47,7 +47,8 @@ def test_a_destination_that_m0_moves_proves_nothing() -> None:
 @pytest.mark.parametrize(("text", "indexed"), [
     ("s_set_gpr_idx_on s6, 1", True), ("s_set_gpr_idx_mode 1", True), ("s_setreg_b32 hwreg(HW_REG_MODE), s5", True),
     ("s_setreg_imm32_b32 hwreg(HW_REG_MODE), 0x080003c0", True), ("s_setreg_imm32_b32 hwreg(HW_REG_MODE), 0x3c0", False),
-    ("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 15", False), ("s_setreg_b32 hwreg(HW_REG_MODE, 4, 4), s5", False)])
+    ("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 15", False), ("s_setreg_b32 hwreg(HW_REG_MODE, 4, 4), s5", False),
+    ("s_movreld_b32 s16, s4", True), ("s_movrels_b64 s[16:17], s[4:5]", True)])
 def test_what_switches_indexing_on(text: str, indexed: bool) -> None:
     assert (first_indexed(program(f"{text}\n")) == 0) == indexed
 

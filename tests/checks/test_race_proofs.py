@@ -56,6 +56,36 @@ def test_where_a_proof_stops(code: str, block: tuple[int, int, int] | None, says
     assert proof.status == UNKNOWN and says in proof.reason and proof.at is not None
 
 
+# A wave passes a barrier before it writes, or reads what another one writes, by a register that was zeroed in the lanes of `{lanes}`.
+BY_A_LANE = """global_load_dword v9, v3, s[8:9]
+s_waitcnt vmcnt(0)
+s_mov_b64 exec, {lanes}
+v_mov_b32 v9, 0
+s_mov_b64 exec, -1
+s_nop 4
+v_readlane_b32 s4, v9, 5
+s_nop 4
+s_cmp_lg_u32 s4, 0
+s_cbranch_scc0 reads
+s_barrier
+ds_write_b32 v3, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_branch met
+reads:
+s_barrier
+ds_read_b32 v8, v4
+s_waitcnt lgkmcnt(0)
+s_barrier
+met:
+"""
+
+
+@pytest.mark.parametrize(("lanes", "status"), [("1", REFUTED), ("-1", PROVEN)])
+def test_lanes_left_out_keep_what_differs_between_waves(lanes: str, status: str) -> None:
+    assert prove_races(program_of(BEGIN + BY_A_LANE.format(lanes=lanes) + END), BLOCK).status == status
+
+
 def test_a_read_beside_what_all_waves_write_is_a_race() -> None:
     proof = prove_races(program_of(BEGIN + "v_mov_b32 v9, 0\nds_write_b32 v9, v0\nds_read_b32 v8, v9\n" + END), BLOCK)
     assert proof.status == REFUTED and "ds_read_b32" in proof.reason

@@ -2,23 +2,26 @@
 
 Arguments and workgroup ids are the same for all waves, and so is what is computed of them and what scalar loads bring from addresses that
 are the same. A register may differ where it comes from a work-item's number, a vector load, LDS, an atomic, the hardware or the time; and
-where it is written on a way that only one of the waves may go. A branch on such a register is decided by each wave for itself, as is each
+where it is written on a way that only one of the waves may go. Lanes that EXEC leaves out keep what they held. A branch on such a register is decided by each wave for itself, as is each
 branch on such a way. So is, to keep it simple, a branch in a loop without a barrier: it has no say in what barriers divide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import and_, or_
 
-from asmgen.checks.raceproofs.valuepaths import ValuePaths
+from asmgen.checks.raceproofs.valuepaths import Node, ValuePaths
 from asmgen.isa.opcode import is_lds_dma
-from asmgen.isa.registers import NAMED, v
+from asmgen.isa.registers import AGPR_COUNT, NAMED, TTMP_BASE, TTMP_COUNT, VGPR_COUNT, Reg, v
 from asmgen.program.program import Instruction
 from asmgen.regalloc.dataflow import reached, solve
 
 _ITS_OWN = ("s_getreg_b32", "s_memtime", "s_memrealtime", "s_atc_probe", "s_atomic", "s_buffer_atomic", "s_scratch_load")
-_WORK_ITEM = v[0].mask | v[1].mask | v[2].mask
+_AT_BEGIN = v[0].mask | v[1].mask | v[2].mask | NAMED["flat_scratch"].mask | Reg("s", TTMP_BASE, TTMP_COUNT).mask
+"""The work-item's number, where the wave's scratch lies, and what the hardware says of the wave."""
+_VECTORS = (1 << VGPR_COUNT + AGPR_COUNT) - 1
 
 
 class AlikeBranches:
@@ -27,8 +30,12 @@ class AlikeBranches:
     def __init__(self, paths: ValuePaths, barriers: Sequence[bool]) -> None:
         self._paths, self._blocks = paths, paths.flow.blocks
         self._instructions = paths.program.instructions
-        self._steps = [[(one.reads, one.writes, _its_own(one)) for one in self._instructions[block.first:block.last + 1] if one.writes]
-                       for block in self._blocks]
+        own = [_its_own(instruction) for instruction in self._instructions]
+        steps: dict[tuple[int, tuple[tuple[int, bool], ...]], list[tuple[int, int, int, bool]]] = {}
+        for node in paths.nodes:
+            if (node.block, tuple(node.lanes)) not in steps:
+                steps[node.block, tuple(node.lanes)] = _steps(paths, node, own)
+        self._steps = [steps[node.block, tuple(node.lanes)] for node in paths.nodes]
         self._ways = [node.ways for node in paths.nodes]
         self._leading: list[list[int]] = [[] for _ in paths.nodes]
         for node in paths.nodes:
@@ -98,11 +105,11 @@ class AlikeBranches:
     def _differing(self, inside: frozenset[int]) -> list[int]:
         """The registers that may differ, as bits, after each node; all that is written in nodes `inside` may."""
         def after(number: int, differ: int) -> int:
-            for reads, writes, own in self._steps[self._paths.nodes[number].block]:
-                differ = differ | writes if own or number in inside or reads & differ else differ & ~writes
+            for reads, writes, kept, own in self._steps[number]:
+                differ = differ | writes if own or number in inside or reads & differ else differ & (~writes | kept)
             return differ
 
-        first = _WORK_ITEM if self._paths.whole else _WORK_ITEM | NAMED["exec"].mask
+        first = _AT_BEGIN if self._paths.whole else _AT_BEGIN | NAMED["exec"].mask
         start = [first if number in self._paths.starts else 0 for number in range(len(self._ways))]
         return solve(self._leading, start, after, or_).at_exit
 
@@ -169,6 +176,19 @@ class _Without(Sequence[Sequence[int]]):
 
     def __len__(self) -> int:
         return len(self._ways)
+
+
+def _steps(paths: ValuePaths, node: Node, own: Sequence[bool]) -> list[tuple[int, int, int, bool]]:
+    """What the instructions of a node that write registers read and write, what lanes of this they may leave as it was, and whether waves
+    may get another result of the same sources."""
+    block, found = paths.flow.blocks[node.block], []
+    changes = [*node.lanes, (block.last + 1, True)]
+    for (start, whole), (end, _) in pairwise(changes):
+        for position in range(start, end):
+            one = paths.program.instructions[position]
+            if one.writes:
+                found.append((one.reads, one.writes, 0 if whole else one.writes & _VECTORS, own[position]))
+    return found
 
 
 def _its_own(instruction: Instruction) -> bool:

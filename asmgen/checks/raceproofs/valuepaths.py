@@ -36,7 +36,8 @@ _JUMPS = CALLS | {"s_setpc_b64", "s_rfe_b64"}
 @dataclass
 class Node:
     """A block with what is known there. `waves` are those that come to it, `touched` the places of the accesses to LDS by position (None:
-    not known), `ways` the nodes that follow, each with the waves that go there (all of these, where it is not known)."""
+    not known), `ways` the nodes that follow, each with the waves that go there (all of these, where it is not known). From each position
+    in `lanes` on, EXEC is known to have all lanes, or not."""
 
     number: int
     block: int
@@ -44,6 +45,7 @@ class Node:
     entry: State
     touched: dict[int, LdsPatterns | None] = field(default_factory=dict)
     ways: list[int] = field(default_factory=list)
+    lanes: list[tuple[int, bool]] = field(default_factory=list)
 
 
 class ValuePaths:
@@ -63,7 +65,7 @@ class ValuePaths:
                 raise CannotTell("code goes on at a computed address", position)
         indexed = first_indexed(program)
         if indexed is not None:
-            raise CannotTell("M0 says which VGPRs instructions mean", indexed)
+            raise CannotTell("M0 says which registers instructions mean", indexed)
         wanted = 0
         for position in accesses:
             wanted |= address_mask(program.instructions[position])
@@ -101,11 +103,14 @@ class ValuePaths:
         state, instructions = node.entry.copy(), self.program.instructions
         asked = iter([*self._accesses[node.block], -1])
         access = next(asked)
+        node.lanes.append((self.flow.blocks[node.block].first, _all_lanes(state)))
         for position in self._steps[node.block]:
             while 0 <= access <= position:
                 node.touched[access] = self._addressing.patterns(instructions[access], state)
                 access = next(asked)
             step(state, instructions[position])
+            if instructions[position].writes & _EXEC:
+                node.lanes.append((position + 1, _all_lanes(state)))
         while access >= 0:
             node.touched[access] = self._addressing.patterns(instructions[access], state)
             access = next(asked)
@@ -171,6 +176,12 @@ def _first(block: tuple[int, int, int] | None) -> State:
         lanes = np.arange(len(state.waves) * LANES).reshape(-1, LANES) < block[0] * block[1] * block[2]
         state.known[EXEC_BIT], state.known[EXEC_BIT + 1] = together(lanes.astype(np.int64))
     return state
+
+
+def _all_lanes(state: State) -> bool:
+    """Whether all lanes of the waves here are known to run."""
+    lanes = state.known_exec
+    return lanes is not None and bool(lanes[state.waves].all())
 
 
 def _address_slice(program: Program, flow: ControlFlow, wanted: int) -> int:
