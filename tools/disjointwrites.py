@@ -1,4 +1,5 @@
-"""Whether workgroups write disjoint bytes of memory, for strides of any size: from the terms of addresses of a launch.
+"""Whether workgroups write disjoint bytes of memory, for strides of any size: from the terms of addresses of a launch. Atomics of several
+workgroups may go to the same bytes, beside no store.
 
 An address is a pointer, plus strides times numbers of rows, plus bytes in a row: pointer + s0 i0 + s1 i1 + ... + j. These numbers are
 computed for each wave and lane that stored. Two workgroups write disjoint bytes where no (i0, i1, ..., j) is in both: then that holds for
@@ -40,7 +41,7 @@ def is_stride(parameter: Parameter) -> bool:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Two workgroups that write the same bytes of an array, by linear number."""
+    """Two workgroups that write the same bytes of an array, by linear number; one of them stores."""
 
     array: str
     first: int
@@ -65,6 +66,7 @@ class _Written:
     addresses: Array
     own: Array
     width: int
+    atomic: bool
 
 
 @dataclass
@@ -105,9 +107,9 @@ class WriteCheck:
         written: dict[str, list[_Written]] = {}
         for sequence in self.report.sequences:
             row = sequence.instruction.opcode.memory
-            if sequence.what != "address" or row is None or row.kind != "store":
+            if sequence.what != "address" or row is None or row.kind == "load":
                 continue
-            self.stores += 1
+            self.stores += row.kind == "store"
             places = {term: place for place, term in reversed([*enumerate(sequence.terms)])}
             for term, place in places.items():
                 if term is None:
@@ -146,7 +148,7 @@ class WriteCheck:
         now = np.concatenate([self._in_range(sequence, wave, place, (1,)) for wave in sequence.waves]) & np.concatenate(active)
         width = max(int(row.bytes), 1)
         return _Written(pointers[0], sequence.instruction.text, groups[here], flat[here], np.concatenate(starts)[here],
-                        np.concatenate(addresses)[now], groups[now], width)
+                        np.concatenate(addresses)[now], groups[now], width, row.kind == "atomic")
 
     def _with(self, others: Mapping[int, int]) -> tuple[int, ...]:
         """Strides of 1 but for some, by their places."""
@@ -247,7 +249,7 @@ def _shared(parts: list[_Written]) -> Overlap | None:
 
 
 def _same_cells(parts: list[_Written], located: list[tuple[Array, Array, Array]]) -> Overlap | None:
-    """The first (rows, byte) of two workgroups; `located` are the rows, first bytes and workgroups of each part."""
+    """The first (rows, byte) of two workgroups, one of which stores; `located` are the rows, first bytes and workgroups of each part."""
     unit = math.gcd(*(one.width for one in parts), *(int(np.gcd.reduce(starts)) for _, starts, _ in located))
     cells = []
     for number, (one, (rows, starts, workgroups)) in enumerate(zip(parts, located, strict=True)):
@@ -257,9 +259,17 @@ def _same_cells(parts: list[_Written], located: list[tuple[Array, Array, Array]]
                                       np.full(place.size, number)]))
     every = np.concatenate(cells)
     every = every[np.lexsort(every.T[-2::-1])]
-    same = (every[1:, :-2] == every[:-1, :-2]).all(axis=1) & (every[1:, -2] != every[:-1, -2])
-    if not same.any():
+    if not len(every):
         return None
-    first, second = every[int(np.argmax(same)):][:2]
+    begins = np.flatnonzero(np.concatenate([[True], (every[1:, :-2] != every[:-1, :-2]).any(axis=1)]))
+    ends = np.append(begins[1:], len(every)) - 1
+    stored = ~np.array([one.atomic for one in parts])[every[:, -1]]
+    shared = (every[begins, -2] != every[ends, -2]) & np.logical_or.reduceat(stored, begins)
+    if not shared.any():
+        return None
+    cell = slice(begins[int(np.argmax(shared))], ends[int(np.argmax(shared))] + 1)
+    store = every[cell][int(np.argmax(stored[cell]))]
+    other = next(one for one in every[cell] if one[-2] != store[-2])
+    first, second = sorted((store, other), key=lambda one: int(one[-2]))
     return Overlap(parts[0].array, int(first[-2]), int(second[-2]), parts[int(second[-1])].text)
 

@@ -31,6 +31,8 @@ _IDS = ("workgroup.", "item.")
 _SAMPLES, _FEW_SAMPLES, _SEED = 24, 8, 5
 _MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
 _POINTERS, _APART, _ADDRESSES = 1 << 44, 1 << 40, 1 << 48
+_LOWER = (0, WORD - 4096)
+"""The lower words of addresses at which tensors begin, of samples in turn: with the latter, a carry into the upper word is needed at once."""
 _MEMORY = 1 << 39
 """Bytes that no tensor exceeds: a GPU has fewer than 512 GiB (docs/facts)."""
 
@@ -98,11 +100,11 @@ class TermFunctions(dict[str, Any]):
 
 
 def wrapped_part(report: AddressReport, term: Term) -> Term:
-    """What a wrap takes away from a term: its monomials with quotients by powers of two, whose coefficients are multiples of 2^32. Those of
-    2^48 are bits that no address has: a descriptor's base is cut to 48."""
-    variables = report.algebra.variables
-    return tuple((monomial, coefficient) for monomial, coefficient in term if coefficient % WORD == 0 and coefficient % _ADDRESSES
-                 and any(variables[number].name.startswith("floor / 2^") for number in monomial))
+    """What a wrap takes away from a term: its monomials with quotients by powers of two, whose coefficients are multiples of 2^32, and
+    with what products of 24 bits leave out. Multiples of 2^48 are bits that no address has: a descriptor's base is cut to 48."""
+    variables, lost = report.algebra.variables, report.algebra.lost
+    return tuple((monomial, coefficient) for monomial, coefficient in term if not lost.isdisjoint(monomial) or coefficient % WORD == 0
+                 and coefficient % _ADDRESSES and any(variables[number].name.startswith("floor / 2^") for number in monomial))
 
 
 def not_restored(algebra: Polynomials, term: Term, part: Term, values: Mapping[int, int]) -> Term:
@@ -270,8 +272,7 @@ class LimitCheck:
         grid = self._contract.grid_of(launch)
         x, y, z = self._contract.workgroup
         waves = -(-x * y * z // LANES)
-        fixed = {}
-        pointers = 0
+        fixed, pointers = dict[int, int](), dict[int, int]()
         for name, number in self._number.items():
             if name.startswith(_IDS):
                 continue
@@ -279,15 +280,14 @@ class LimitCheck:
                 if not isinstance(launch[name], str):
                     fixed[number] = word_of(launch[name])
             else:
-                pointers += 1
-                fixed[number] = _POINTERS + pointers * _APART
+                pointers[number] = _POINTERS + (len(pointers) + 1) * _APART
         strides = self._strides(part)
         for sample in range(_SAMPLES if not strides else _FEW_SAMPLES):
             ids = [(0, size - 1)[sample >> axis & 1] if sample < 8 else chance.randrange(size) for axis, size in enumerate(grid)]
             lane = (LANES - 1, 0)[sample & 1] if sample < 8 else chance.randrange(LANES)
             wave = chance.choice(formula.waves)
             item = wave % waves * LANES + lane
-            given = dict(fixed)
+            given = fixed | {number: start + _LOWER[sample >> 1 & 1] for number, start in pointers.items()}
             for axis, name in enumerate("xyz"):
                 if f"workgroup.{name}" in self._number:
                     given[self._number[f"workgroup.{name}"]] = ids[axis]

@@ -40,18 +40,19 @@ def test_workgroups_that_lie_too_close_are_refuted_by_a_launch() -> None:
     assert "workgroups 0 and 1 write the same elements of " in claim.reason and str(claim.at).startswith("global_store_dword")
 
 
-def stored(formula: Formula, ldd: int = 128, records: Formula | None = None) -> WriteCheck:
-    """A launch of two workgroups of a wave: a lane stores 4 bytes at the formula of (algebra, pointer, ldd, ldc, workgroup, 4 lane)."""
+def stored(formula: Formula, ldd: int = 128, records: Formula | None = None, by: tuple[str, ...] = ("buffer_store_dword",)) -> WriteCheck:
+    """A launch of two workgroups of a wave: a lane stores 4 bytes at the formula of (algebra, pointer, ldd, ldc, workgroup, 4 lane). Of
+    several instructions `by`, each is one workgroup's."""
     algebra = Polynomials()
     most = {"d": (1 << 64) - 1, "ldd": WORD - 1, "ldc": WORD - 1, "workgroup.x": 1}
     given = [algebra.variable(name, 0, high) for name, high in most.items()]
     lane: Term = ()
     for bit in range(6):
         lane = algebra.add(lane, algebra.variable(f"item.{bit}", 0, 1), 4 << bit)
-    (program,) = read_text("buffer_store_dword v0, v1, s[0:3], 0 offen\ns_endpgm\n", "gfx950")
+    (program,) = read_text("".join(f"{name} v0, v1, s[0:3], 0 offen\n" for name in by) + "s_endpgm\n", "gfx950")
     ends = {} if records is None else {"offset": lane, "records": records(algebra, *given, lane)}
-    sequences = [AddressSequence(program.instructions[0], what, (0, 1), (term,))
-                 for what, term in {"address": formula(algebra, *given, lane), **ends}.items()]
+    sequences = [AddressSequence(program.instructions[number], what, (0, 1) if len(by) == 1 else (number,), (term,))
+                 for number in range(len(by)) for what, term in {"address": formula(algebra, *given, lane), **ends}.items()]
     strides = [Parameter(name, "run", int, "bytes from row to row") for name in ("ldd", "ldc")]
     contract = SimpleNamespace(parameters=strides, workgroup=(64, 1, 1), grid_of=lambda values: (2, 1, 1))
     return WriteCheck(cast(AddressReport, SimpleNamespace(algebra=algebra, sequences=sequences, lanes={})), cast(KernelContract, contract),
@@ -77,6 +78,17 @@ def test_a_buffer_that_grows_with_a_stride_leaves_no_lane_out() -> None:
 
     assert stored(near, 128, lambda algebra, d, ldd, *_: algebra.number(128)).overlap() is None
     assert stored(near, 128, lambda algebra, d, ldd, *_: ldd).overlap() is not None
+
+
+@pytest.mark.parametrize(("by", "meet"), [
+    (("buffer_atomic_add", "buffer_atomic_add"), False), (("buffer_atomic_add", "buffer_store_dword"), True),
+    (("buffer_store_dword", "buffer_atomic_add"), True)])
+def test_atomics_of_workgroups_meet_stores_alone(by: tuple[str, ...], meet: bool) -> None:
+    def same(algebra: Polynomials, d: Term, ldd: Term, ldc: Term, group: Term, lane: Term) -> Term:
+        return algebra.add(d, lane)
+
+    check = stored(same, by=by)
+    assert (check.overlap() is not None) == meet and check.stores == by.count("buffer_store_dword")
 
 
 @pytest.mark.parametrize(("why", "formula"), [

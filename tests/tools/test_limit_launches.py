@@ -44,6 +44,37 @@ def test_wider_contracts_wrap(name: str) -> None:
             assert found.parameters[stride] > sizes.get("n", 0) and found.off % (1 << 32) == 0 and found.off
 
 
+FAULTS = {
+    "a carry that is dropped": ("s_addc_u32", "s_add_u32 s13, s13, s5\n"),
+    "a product of 24 bits": ("s_lshl_b32 s3, s2, 2", "v_mov_b32 v4, 4\nv_mul_u32_u24 v4, s2, v4\ns_nop 1\nv_readfirstlane_b32 s3, v4\n")}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_where_a_tensor_begins_and_factors_of_24_bits_count(fault: str) -> None:
+    """A tensor may begin just below a multiple of 4 GiB; 02-row-sum allows 2^30 rows."""
+    library = family("02-row-sum")
+    built = build_kernel(library, "gfx942", {}, verify=False)
+    contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
+    begin, text = FAULTS[fault]
+    old = next(one for one in program.instructions if one.text.startswith(begin))
+    (new,) = read_text(f"{text}s_endpgm\n", "gfx942")
+    wrong = program.with_items(item for one in program.items for item in (new.instructions[:-1] if one is old else (one,)))
+    for judged, wraps in ((None, False), (wrong, True)):
+        found = LimitCheck(run_addresses(library, built, contract.resolve_run({**build, "m": 3, "n": 64}), program=judged), contract, build)
+        assert isinstance(found.wrap(), Wrap) == wraps
+
+
+def test_rows_of_a_descriptor_are_not_followed() -> None:
+    library = family("01-vector-add")
+    built = build_kernel(library, "gfx942", {}, verify=False)
+    program = built.kernel.program
+    old = next(one for one in program.instructions if one.name == "buffer_store_dword")
+    (new,) = read_text(f"{old.text.replace('offen', 'idxen')}\ns_endpgm\n", "gfx942")
+    rows = program.with_items(new.instructions[0] if one is old else one for one in program.items)
+    values = built.kernel.contract.resolve_run({**built.kernel.parameters, "n": 100})
+    assert [one.instruction.name for one in run_addresses(library, built, values, program=rows).unknown()] == ["buffer_store_dword"]
+
+
 @pytest.mark.slow
 def test_a_branch_keeps_far_rows_from_wide_stores() -> None:
     """Where rows lie so far apart that offsets of a tile wrap, a branch leads around its wide stores: it leaves a flag 0. Without it, they

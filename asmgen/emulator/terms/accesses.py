@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.carried.carrier import HandleCarrier
-from asmgen.emulator.carried.cells import Handles
+from asmgen.emulator.carried.cells import UNKNOWN, Handles
 from asmgen.emulator.machine.state import LANES, M0, Group
 from asmgen.emulator.terms.decisions import DecisionTerms
 from asmgen.emulator.terms.polynomials import WORD, Term
@@ -60,7 +60,7 @@ class AccessTerms:
     met: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """By instruction and wave: how many branches the wave had met at each execution."""
     lanes: dict[tuple[int, int], dict[int, NDArray[np.bool_]]] = field(default_factory=dict)
-    """By store and wave: the lanes, of all executions, that stored where a term says, by the term's number."""
+    """By store or atomic and wave: the lanes, of all executions, that changed what a term says, by the term's number."""
     instructions: dict[int, Instruction] = field(default_factory=dict)
 
     def note(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
@@ -70,7 +70,7 @@ class AccessTerms:
             return None
         self.instructions[id(instruction)] = instruction
         machine = carrier.machine
-        stores = instruction.opcode.memory is not None and instruction.opcode.memory.kind == "store"
+        changes = instruction.opcode.memory is not None and instruction.opcode.memory.kind != "load"
 
         def step(group: Group) -> None:
             first = machine.first_workgroup * (machine.waves // machine.workgroups)
@@ -86,7 +86,7 @@ class AccessTerms:
                     ids = np.unique(found[row][lanes[row]])
                     wave = int(group.waves[row]) + first
                     by_wave.setdefault(wave, []).append(tuple(int(one) for one in ids))
-                    if stores and what == "address":
+                    if changes and what == "address":
                         own = self.lanes.setdefault((id(instruction), wave), {})
                         for one in ids.tolist():
                             own[one] = own.get(one, False) | (found[row] == one) & lanes[row]
@@ -125,7 +125,9 @@ def _addresses(instruction: Instruction, carrier: HandleCarrier, state: TermStat
         unit = (row.bytes // 2) * (64 if "st64" in instruction.opcode.flags else 1)
         offsets = [int(instruction.modifiers.get(name, 0)) * unit for name in ("offset0", "offset1")] if two else [immediate]
         found += [("LDS", builder.sum([builder.vector(named["addr"])], offset)) for offset in offsets]
-    elif row.space == "buffer" and not instruction.modifiers.get("idxen"):
+    elif row.space == "buffer" and instruction.modifiers.get("idxen"):  # rows of the descriptor's stride, which nobody follows here
+        found.append(("address", lambda group: np.full((1, 1), UNKNOWN, np.uint32)))
+    elif row.space == "buffer":
         parts = [builder.vector(named["vaddr"])] if instruction.modifiers.get("offen") else []
         soffset, resource = named["soffset"], named["srsrc"]
         if isinstance(soffset, Reg) and soffset.file == "s":

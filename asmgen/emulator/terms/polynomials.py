@@ -46,6 +46,8 @@ class Polynomials:
     """The variables, and arithmetic on terms."""
 
     variables: list[TermVariable] = field(default_factory=list)
+    lost: set[int] = field(default_factory=set)
+    """Quotients that `lose` made."""
     _numbers: dict[Any, int] = field(default_factory=dict)
 
     def variable(self, name: str, low: int, high: int, made_of: tuple[Any, ...] = (), bits: frozenset[int] = frozenset()) -> Term:
@@ -160,6 +162,11 @@ class Polynomials:
     def truncated(self, term: Term, bits: int) -> Term:
         """term modulo 2**bits."""
         return self.add(term, self.quotient(term, bits), -(1 << bits))
+
+    def lose(self, term: Term, bits: int) -> None:
+        """Note that an instruction leaves out what a register holds above its lower `bits`."""
+        name = f"floor / 2^{bits}"
+        self.lost.update(number for monomial, _ in self.quotient(term, bits) for number in monomial if self.variables[number].name == name)
 
     def as_signed(self, term: Term, bits: int) -> Term:
         """The number from -2**(bits - 1) on that is term modulo 2**bits."""

@@ -24,6 +24,8 @@ from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
+_NARROW_FACTOR = 24
+"""Bits of a factor of v_mul_u32_u24 and its like."""
 _NARROW = ("u16", "i16", "b16")
 _NOTHING = np.zeros((1, 1), np.uint32)
 
@@ -31,16 +33,22 @@ _NOTHING = np.zeros((1, 1), np.uint32)
 def bind_vector(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Action | None:
     """An integer instruction by its meaning; None for results in a part of a register."""
     kind, name, machine = instruction.form.operands[0].type, instruction.name, carrier.machine
-    if kind in _NARROW or instruction.form.encoding == "SDWA" and instruction.modifiers.get("dst_sel", "DWORD") != "DWORD":
+    if kind in _NARROW or name.endswith("_i24") or instruction.form.encoding == "SDWA" and instruction.modifiers.get("dst_sel", "DWORD") != "DWORD":
         return None
     slots, means = slots_of(instruction, carrier), meaning.VECTOR[name]
     puts = [writer(instruction, carrier, n) for n in range(2 if "64" in kind else 1)]
     flags = next((operand for spec, operand, _, writes in instruction.accesses[1:] if writes and isinstance(operand, Reg)), None)
     carried = instruction.operands[-1] if name.startswith(("v_addc", "v_subb")) else None
     all_lanes = name.startswith("v_mbcnt_") and instruction.operands[1] == -1
+    narrow = 2 if name.endswith("_u24") else 0
 
     def step(group: Group) -> None:
         given = [state.of(slot, group) for slot in slots]
+        for word in given[:narrow]:
+            for number in () if word.ids is None else np.unique(word.ids):
+                term = state.table.terms[number]
+                if term is not None:
+                    state.table.algebra.lose(term, _NARROW_FACTOR)
         if isinstance(carried, Reg):
             given[-1] = TermFlag(given[-1].value, state.carries(machine, carried.index, group))
         found: Any = _lanes_below(state, given[1], name.startswith("v_mbcnt_hi")) if all_lanes else means(state.words, *given)
