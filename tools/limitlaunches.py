@@ -8,13 +8,13 @@ between. These launches are not run: most would take more memory than a GPU has.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from asmgen.author.contract.contract import Formula, KernelContract, Parameter, Values
+from asmgen.author.contract.contract import Formula, KernelContract, Values
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.emulator.semantics.valuconversions import CONVERT
@@ -23,8 +23,8 @@ from asmgen.emulator.terms.decisions import Decision
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.emulator.terms.termwords import FUNCTIONS
 from asmgen.isa.arch import LANES
-from asmgen.isa.errors import AsmgenError
 from asmgen.tools.addressrun import AddressReport
+from asmgen.tools.contractlimits import limit_launches
 from asmgen.tools.guards import Guards
 
 _IDS = ("workgroup.", "item.")
@@ -125,51 +125,6 @@ def not_restored(algebra: Polynomials, term: Term, part: Term, values: Mapping[i
                    for low, other in term)
 
     return tuple((monomial, coefficient) for monomial, coefficient in part if not restored(monomial, coefficient))
-
-
-def limit_launches(contract: KernelContract, build: Values, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Resolved parameters: of those in `names` each as large as it may be, the others small, or then as large as they may be too, in order
-    and in the contrary order."""
-    own = [parameter for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int and parameter.name in names]
-    least = {parameter.name: contract.example[parameter.name] for parameter in contract.parameters
-             if parameter.kind == "run" and parameter.name in contract.example}
-    seen = set()
-    for first in own:
-        others = [parameter for parameter in own if parameter is not first]
-        for order in ([first], [first, *others], [first, *reversed(others)]):
-            values: dict[str, Any] = dict(least)
-            for parameter in order:
-                values = _enlarged(contract, build, values, parameter)
-            resolved = _resolved(contract, build, values)
-            key = tuple(sorted(values.items()))
-            if resolved is not None and key not in seen:
-                seen.add(key)
-                yield resolved
-
-
-def _enlarged(contract: KernelContract, build: Values, values: dict[str, Any], parameter: Parameter) -> dict[str, Any]:
-    """With a parameter as large as the others allow, by halving."""
-    step = parameter.multiple_of
-    low = int(values.get(parameter.name) or parameter.minimum or 0) // step
-    high = int(WORD - 1 if parameter.maximum is None else parameter.maximum) // step
-    if _resolved(contract, build, values | {parameter.name: high * step}) is not None:
-        return values | {parameter.name: high * step}
-    if _resolved(contract, build, values | {parameter.name: low * step}) is None:
-        return values
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _resolved(contract, build, values | {parameter.name: middle * step}) is not None else (low, middle)
-    return values | {parameter.name: low * step}
-
-
-def _resolved(contract: KernelContract, build: Values, values: Values) -> dict[str, Any] | None:
-    """None where the contract refuses a launch."""
-    try:
-        resolved: dict[str, Any] = contract.resolve_run({**build, **values})
-        contract.grid_of(resolved)
-    except AsmgenError:
-        return None
-    return resolved
 
 
 class LimitCheck:

@@ -15,7 +15,8 @@ from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.limitlaunches import LimitCheck, Wrap, limit_launches, not_restored
+from asmgen.tools.contractlimits import limit_launches
+from asmgen.tools.limitlaunches import LimitCheck, Wrap, not_restored
 from asmgen.tools.proofclasses import steady
 from asmgen.tools.proofsweep import default_builds
 
