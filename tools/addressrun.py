@@ -28,6 +28,7 @@ from asmgen.emulator.terms.termwords import TermTable
 from asmgen.program.program import Program
 from asmgen.tools.algebrarun import larger
 from asmgen.tools.build import Built
+from asmgen.tools.contractlimits import greatest_grid
 from asmgen.tools.runner import emulator
 from asmgen.tuning.started import launch_list, upload, values_of
 
@@ -99,7 +100,7 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
         buffers = upload(device, contract, problem, parameters)
         values, own = values_of(contract, problem, buffers), len(built.kernel.before)
         replace(launches, steps=launches.steps[:own]).start(device, values)
-        rules = TermRules(given_arguments(launches.steps[own].kernel, contract))
+        rules = TermRules(given_arguments(launches.steps[own].kernel, contract), greatest_grid(contract, built.kernel.parameters))
         device.follow(Tracker(device.memory, rules))
         replace(launches, steps=launches.steps[own:own + 1]).start(device, values)
         terms = rules.state.table.terms

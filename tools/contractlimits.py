@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from asmgen.author.contract.contract import KernelContract, Parameter, Values
@@ -10,7 +11,25 @@ from asmgen.emulator.terms.polynomials import WORD
 from asmgen.isa.errors import AsmgenError
 
 
-def limit_launches(contract: KernelContract, build: Values, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def greatest_grid(contract: KernelContract, build: Values) -> tuple[int, int, int]:
+    """The most workgroups along each axis of launches at the limits."""
+    sizes = [parameter.name for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int]
+    grids = [contract.grid_of(launch) for launch in limit_launches(contract, build, sizes)]
+    x, y, z = (max(sides) for sides in zip(*grids, strict=True)) if grids else (WORD - 1,) * 3
+    return x, y, z
+
+
+def limit_launches(contract: KernelContract, build: Values, names: Sequence[str]) -> tuple[dict[str, Any], ...]:
+    """As `_launches`; of the same contract and names they are made once."""
+    return _kept(contract, tuple(sorted(build.items())), frozenset(names))
+
+
+@lru_cache(maxsize=64)
+def _kept(contract: KernelContract, build: tuple[tuple[str, Any], ...], names: frozenset[str]) -> tuple[dict[str, Any], ...]:
+    return tuple(_launches(contract, dict(build), names))
+
+
+def _launches(contract: KernelContract, build: Values, names: Collection[str]) -> Iterator[dict[str, Any]]:
     """Resolved parameters: of those in `names` each as large as it may be, the others small, or then as large as they may be too, in order
     and in the contrary order."""
     own = [parameter for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int and parameter.name in names]

@@ -32,7 +32,7 @@ _SAMPLES, _FEW_SAMPLES, _SEED = 24, 8, 5
 _MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
 _POINTERS, _APART, _ADDRESSES = 1 << 44, 1 << 40, 1 << 48
 _LOWER = (0, WORD - 4096)
-"""The lower words of addresses at which tensors begin, of samples in turn: with the latter, a carry into the upper word is needed at once."""
+"""The lower words of addresses at which tensors begin, of samples in turn: with the latter, the upper word needs a carry at once."""
 _MEMORY = 1 << 39
 """Bytes that no tensor exceeds: a GPU has fewer than 512 GiB (docs/facts)."""
 

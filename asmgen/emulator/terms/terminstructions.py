@@ -33,7 +33,8 @@ _NOTHING = np.zeros((1, 1), np.uint32)
 def bind_vector(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Action | None:
     """An integer instruction by its meaning; None for results in a part of a register."""
     kind, name, machine = instruction.form.operands[0].type, instruction.name, carrier.machine
-    if kind in _NARROW or name.endswith("_i24") or instruction.form.encoding == "SDWA" and instruction.modifiers.get("dst_sel", "DWORD") != "DWORD":
+    part = instruction.form.encoding == "SDWA" and instruction.modifiers.get("dst_sel", "DWORD") != "DWORD"
+    if kind in _NARROW or name.endswith("_i24") or part:
         return None
     slots, means = slots_of(instruction, carrier), meaning.VECTOR[name]
     puts = [writer(instruction, carrier, n) for n in range(2 if "64" in kind else 1)]

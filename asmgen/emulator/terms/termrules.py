@@ -48,12 +48,14 @@ class GivenArgument:
 
 class TermRules(Rules):
     """Address terms as a domain of `carried.tracker`. `accesses` are the terms of what the launch touched, `decisions` those of
-    its branches; they name terms, so all stay."""
+    its branches; they name terms, so all stay. Terms hold for launches of up to `grid` workgroups along each axis, those of the dispatch
+    where it is None."""
 
-    def __init__(self, arguments: Sequence[GivenArgument]) -> None:
+    def __init__(self, arguments: Sequence[GivenArgument], grid: tuple[int, int, int] | None = None) -> None:
         self.cells = NibbleCells()
         self.state = TermState()
         self.arguments = arguments
+        self.grid = grid
         self.decisions = DecisionTerms(self.state)
         self.accesses = AccessTerms(self.state, self.decisions)
 
@@ -69,7 +71,8 @@ class TermRules(Rules):
         for name, index, count in descriptor.sgpr_layout():
             if name.startswith("workgroup_id_"):
                 axis = "xyz".index(name[-1])
-                shadow.scalar[index] = table.number(algebra.variable(f"workgroup.{name[-1]}", 0, dispatch.grid[axis] - 1))
+                most = max(dispatch.grid[axis], self.grid[axis] if self.grid is not None else 0)
+                shadow.scalar[index] = table.number(algebra.variable(f"workgroup.{name[-1]}", 0, most - 1))
             elif name == "kernarg_preload" and dispatch.preload:
                 for word in range(count):
                     shadow.scalar[index + word] = given.get(4 * (descriptor.preload_offset + word), UNKNOWN)
