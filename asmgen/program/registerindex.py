@@ -9,7 +9,7 @@ _MODE, _GPR_IDX_EN = 1, 27
 
 
 def first_indexed(program: Program) -> int | None:
-    """The position of the first instruction that may switch on that M0 names VGPRs, or that finds an SGPR by it; None where there is none."""
+    """The position of the first instruction that may switch on that M0 names VGPRs, or that finds an SGPR by it, or None."""
     return next((position for position, instruction in enumerate(program.instructions) if _may_index(instruction)), None)
 
 

@@ -2,8 +2,9 @@
 
 Arguments and workgroup ids are the same for all waves, and so is what is computed of them and what scalar loads bring from addresses that
 are the same. A register may differ where it comes from a work-item's number, a vector load, LDS, an atomic, the hardware or the time; and
-where it is written on a way that only one of the waves may go. Lanes that EXEC leaves out keep what they held. A branch on such a register is decided by each wave for itself, as is each
-branch on such a way. So is, to keep it simple, a branch in a loop without a barrier: it has no say in what barriers divide.
+where it is written on a way that only one of the waves may go. Lanes that EXEC leaves out keep what they held. A branch on such a register
+is decided by each wave for itself, as is each branch on such a way. So is, to keep it simple, a branch in a loop without a barrier: it has
+no say in what barriers divide.
 """
 
 from __future__ import annotations
