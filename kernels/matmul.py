@@ -27,6 +27,7 @@ from asmgen.kernels.tensors import (
     kind_of,
     located,
     location_of,
+    numpy_type,
     plain_name,
     shares,
 )
@@ -113,7 +114,8 @@ def _lists(of: Called, given: Mapping[str, Any], alpha: float, beta: float, out_
     (m, k), n = places["a"][0][1][0], places["d"][0][1][0][1]
     rows, blocks = {"a_scale": m, "b_scale": n}, _blocks(m, n, k)
     own = [name for name in rows if name in more and is_own(of.name, name, more[name], count, rows[name], blocks[name])]
-    if location_of(every["a"][0], f"a[0] of {of.name}") == IN_HOST_MEMORY:
+    empty = k == 0 and stream is not None  # zeros in their place are numpy's then, of which there are no addresses
+    if empty or location_of(every["a"][0], f"a[0] of {of.name}") == IN_HOST_MEMORY:
         _start_each(of, every, more, own, alpha, beta, invariant, device, stream)
     else:
         more |= {name: for_each_row(of.name, name, more[name], count, rows[name]) for name in own}
@@ -150,7 +152,7 @@ def _start_lists(of: Called, every: dict[str, list[Any]], more: dict[str, Any], 
     if place != its:
         raise TensorError(f"a[0] of {of.name} is {place}, and the kernel runs {its}; no device would work, which takes that of a")
     count = len(every["d"])
-    a, b = _with_columns(of, every["a"][0], every["b"][0])
+    a, b = _with_columns(of, every["a"][0], every["b"][0], None)  # `_lists` has none of these for a `stream`
     if a is not every["a"][0]:
         every |= {"a": [a] * count, "b": [b] * count}
     places = located_alike(of.name, every)
@@ -201,7 +203,7 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
            copied: bool = False) -> _Ready:
     """Check the product of these tensors, or of copies of A and B where those are not `copied` yet and a kernel is much faster on them."""
     device = _device(of, tensors["a"], device)
-    a, b = _with_columns(of, tensors["a"], tensors["b"])
+    a, b = _with_columns(of, tensors["a"], tensors["b"], stream)
     tensors, out = {**tensors, "a": a, "b": b}, tensors["d"]
     places = {name: located("out" if name == "d" else name, tensor, of.name) for name, tensor in tensors.items()}
     for name in ("a", "b", *(["c"] if beta else [])):
@@ -441,22 +443,22 @@ def _ones(of: Called, like: Any, count: int, stream: Any) -> Any:
     raise TensorError(f"a_scale and b_scale of {of.name} must be given where a is a {type(like).__name__}")
 
 
-def _with_columns(of: Called, a: Any, b: Any) -> tuple[Any, Any]:
-    """A and B, or one column of zeros in place of each where K is 0."""
+def _with_columns(of: Called, a: Any, b: Any, stream: Any) -> tuple[Any, Any]:
+    """A and B, or one column of zeros in place of each where K is 0; for a `stream` numpy's, as `_ones`."""
     axis = -1 if of.b_by_rows else -2
     if getattr(a, "shape", ())[-1:] == (0,) and tuple(getattr(b, "shape", ()))[axis:][:1] == (0,):
-        return _one_zero(of, a, -1), _one_zero(of, b, axis)
+        return _one_zero(of, a, -1, stream), _one_zero(of, b, axis, stream)
     return a, b
 
 
-def _one_zero(of: Called, tensor: Any, axis: int) -> Any:
+def _one_zero(of: Called, tensor: Any, axis: int, stream: Any) -> Any:
     """A tensor like one that has no elements along an axis, with one zero there."""
     shape = list(tensor.shape)
     shape[axis] = 1
     if isinstance(tensor, np.ndarray):
         return np.zeros(shape, tensor.dtype)
     if hasattr(tensor, "new_zeros"):
-        return tensor.new_zeros(shape)
+        return tensor.new_zeros(shape) if stream is None else np.zeros(shape, numpy_type(plain_name(str(tensor.dtype))))
     raise TensorError(f"a and b of {of.name} must have K = 1 or more where they are a {type(tensor).__name__}")
 
 

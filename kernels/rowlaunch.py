@@ -13,7 +13,7 @@ import numpy as np
 
 from asmgen.kernels.built import launches
 from asmgen.kernels.registry import family as find_family
-from asmgen.kernels.tensors import TensorError, check_writable, gpu_of, located, plain_name
+from asmgen.kernels.tensors import TensorError, check_writable, gpu_of, located, numpy_type, plain_name
 
 FLOATS = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16", "float32": "f32"}
 """Types of elements by their names in numpy, PyTorch and DLPack."""
@@ -64,18 +64,19 @@ def same_shape(of: str, name: str, one: TensorRows, like: TensorRows) -> None:
 def empty(like: Any, shape: tuple[int, ...], dtype: str = "") -> Any:
     """A tensor of the same kind, of the type of that name or of the same type."""
     if isinstance(like, np.ndarray):
-        return np.empty(shape, _numpy_type(dtype) if dtype else like.dtype)
+        return np.empty(shape, numpy_type(dtype) if dtype else like.dtype)
     if hasattr(like, "new_empty"):
         return like.new_empty(shape, dtype=getattr(importlib.import_module("torch"), dtype)) if dtype else like.new_empty(shape)
     raise TensorError(f"results must be given where the tensor is a {type(like).__name__}")
 
 
-def ones(like: Any, count: int) -> Any:
-    """So many ones of the same kind and type."""
+def ones(like: Any, count: int, stream: Any) -> Any:
+    """So many ones of the same type. For a `stream` they are numpy's, for which the launch waits: a kernel there would not wait for those
+    that PyTorch makes on its current stream."""
     if isinstance(like, np.ndarray):
         return np.ones(count, like.dtype)
     if hasattr(like, "new_ones"):
-        return like.new_ones((count,))
+        return like.new_ones((count,)) if stream is None else np.ones(count, numpy_type(plain_name(str(like.dtype))))
     raise TensorError(f"weight must be given where x is a {type(like).__name__}")
 
 
@@ -86,14 +87,6 @@ def vector(name: str, tensor: Any, of: str, count: int, dtype: str) -> Any:
         raise TensorError(f"{name} of {of} must be {count} elements of {dtype}, side by side, got {list(shape)} of "
                           f"{plain_name(kind)}")
     return tensor
-
-
-def _numpy_type(name: str) -> Any:
-    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
-        import ml_dtypes
-
-        return getattr(ml_dtypes, name)
-    return np.dtype(name)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,15 @@ def plain_name(dtype: str) -> str:
     return dtype.removeprefix("torch.")
 
 
+def numpy_type(name: str) -> Any:
+    """numpy's type of a plain name, or what ml_dtypes adds to it."""
+    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+        import ml_dtypes
+
+        return getattr(ml_dtypes, name)
+    return np.dtype(name)
+
+
 def located(name: str, tensor: Any, of: str = "gemm.bf16") -> tuple[int | None, Facts]:
     """The address of a tensor (None for an array that the launch moves), and its facts."""
     if isinstance(tensor, np.ndarray):  # launches move it in C order

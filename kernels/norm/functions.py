@@ -91,7 +91,7 @@ def _norm(kind: str, x: Any, weight: Any, bias: Any, eps: float, residual: Any, 
             raise TensorError(f"{name} of {of} must have the type of x, {rows.dtype}, got {one.dtype}")
     if not all(one.wide for one in lying.values()):
         build["access"] = "element"
-    tensors["w"] = ones(x, rows.columns) if weight is None else vector("weight", weight, of, rows.columns, rows.dtype)
+    tensors["w"] = ones(x, rows.columns, stream) if weight is None else vector("weight", weight, of, rows.columns, rows.dtype)
     if bias is not None:
         tensors["b"] = vector("bias", bias, of, rows.columns, rows.dtype)
     if made.mask:
@@ -142,7 +142,7 @@ def backward(dy: Any, x: Any, rstd: Any, weight: Any = None, mean: Any = None, r
                               f"rows {one.stride} elements apart")
     tensors |= {name: vector(name, figures, of, rows.rows, "f32") for name, figures in (("mean", mean), ("rstd", rstd))
                 if figures is not None}
-    tensors["w"] = ones(x, rows.columns) if weight is None else vector("weight", weight, of, rows.columns, rows.dtype)
+    tensors["w"] = ones(x, rows.columns, stream) if weight is None else vector("weight", weight, of, rows.columns, rows.dtype)
     sums = ("dw", "db") if bias else ("dw",)
     tensors |= {name: empty(x, (rows.columns,)) for name in sums}
     build = {"kind": "rms" if mean is None else "layer", "residual": residual is not None, "bias": bias, "dtype": rows.dtype,

@@ -14,6 +14,7 @@ import pytest
 from asmgen.kernels import gemm
 from asmgen.kernels import matmul as module
 from asmgen.kernels.matrixlists import addresses, for_each_row, is_own
+from asmgen.kernels.rowlaunch import ones
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import HipDevice
 from tests.launch.test_hip_device import FakeHip
@@ -123,3 +124,7 @@ def test_a_kernel_on_another_stream_needs_nothing_of_the_current_one() -> None:
         assert addresses(stack, device, like, [16, 32], 7) == [16, 32] and not done
     assert done == ["synchronize", "free"]
     assert module._ones(module._MATMUL, like, 3, 7).tolist() == [1, 1, 1]
+    empty = SimpleNamespace(shape=(2, 0), dtype="torch.bfloat16", new_zeros=None)
+    a, b = module._with_columns(module._MATMUL, empty, SimpleNamespace(shape=(0, 3), dtype="torch.float8_e4m3fn", new_zeros=None), 7)
+    assert (a.tolist(), a.dtype, b.tolist(), b.dtype) == ([[0], [0]], BF16, [[0, 0, 0]], ml_dtypes.float8_e4m3fn)
+    assert ones(SimpleNamespace(dtype="torch.bfloat16", new_ones=None), 2, 7).dtype == BF16
