@@ -82,10 +82,11 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.step.iterations": "operation PipelineError StepIndex",
     },
     "epilogues": {
-        "asmgen.author.epilogue.combine": "add_along_columns add_along_rows add_number add_to_run ask_plain "
-        "load_columns load_rows Numbers ONE scale_and_add widen",
-        "asmgen.author.epilogue.corners": "MovedCorner each_corner",
-        "asmgen.author.epilogue.stores": "accumulator_coordinates ColumnRun Corner run_length runs_of span store store_whole unless_whole",
+        "asmgen.author.epilogue.combine": "add_along_columns add_along_rows add_number add_to_run ask_plain ask_zero "
+        "combining load_columns load_rows Numbers ONE scale_and_add unless_plain widen",
+        "asmgen.author.epilogue.corners": "MovedCorner each_corner each_part",
+        "asmgen.author.epilogue.stores": "accumulator_coordinates ColumnRun Corner run_length runs_of span store storing store_whole "
+        "unless_whole",
     },
     "families": {
         "asmgen.author.contract.contract": "Alias ContractArgument ContractError Formula KernelContract Parameter Rule Values Workspace",

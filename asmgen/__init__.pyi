@@ -39,12 +39,16 @@ from asmgen.author.epilogue.combine import add_along_rows as add_along_rows
 from asmgen.author.epilogue.combine import add_number as add_number
 from asmgen.author.epilogue.combine import add_to_run as add_to_run
 from asmgen.author.epilogue.combine import ask_plain as ask_plain
+from asmgen.author.epilogue.combine import ask_zero as ask_zero
+from asmgen.author.epilogue.combine import combining as combining
 from asmgen.author.epilogue.combine import load_columns as load_columns
 from asmgen.author.epilogue.combine import load_rows as load_rows
 from asmgen.author.epilogue.combine import scale_and_add as scale_and_add
+from asmgen.author.epilogue.combine import unless_plain as unless_plain
 from asmgen.author.epilogue.combine import widen as widen
 from asmgen.author.epilogue.corners import MovedCorner as MovedCorner
 from asmgen.author.epilogue.corners import each_corner as each_corner
+from asmgen.author.epilogue.corners import each_part as each_part
 from asmgen.author.epilogue.stores import ColumnRun as ColumnRun
 from asmgen.author.epilogue.stores import Corner as Corner
 from asmgen.author.epilogue.stores import accumulator_coordinates as accumulator_coordinates
@@ -53,6 +57,7 @@ from asmgen.author.epilogue.stores import runs_of as runs_of
 from asmgen.author.epilogue.stores import span as span
 from asmgen.author.epilogue.stores import store as store
 from asmgen.author.epilogue.stores import store_whole as store_whole
+from asmgen.author.epilogue.stores import storing as storing
 from asmgen.author.epilogue.stores import unless_whole as unless_whole
 from asmgen.author.family.companion import GridRule as GridRule
 from asmgen.author.family.family import Family as Family

@@ -148,4 +148,5 @@ def tiled(k: ag.TileBuilder) -> None:
             multiply(t, 1)
 
     overlaps = made is None and (k.p.bias == "none" or k.p.mfma == SHAPES[0])  # a lane of 32 x 32 has a bias for each of its sums
-    k.pipeline(step, depth.steps, ag.Modulo(beside=__file__), then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=overlaps))
+    k.pipeline(step, depth.steps, ag.Modulo(beside=__file__),
+               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=overlaps, short=tm * tn > _SMALL))

@@ -48,12 +48,14 @@ def add_bias(k: ag.TileBuilder, corners: Sequence[ag.Corner], bias: ag.Numbers, 
 
 
 def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-                     factors: Factors | None = None, overlaps: bool = True, onward: str = "") -> ProductEpilogue:
+                     factors: Factors | None = None, overlaps: bool = True, onward: str = "",
+                     short: bool = False) -> ProductEpilogue:
     """Store alpha A B^T + beta C + bias, rounded to the type of D. `factors`, if any, replace alpha.
 
     Whole tiles without alpha and C go to memory while the last step computes. They go right after the loop if the loop leaves no registers
     for that (`overlaps` is False). All other tiles (alpha, C, cut columns, a span of 4 GiB) go corner by corner: each wave uses descriptors
-    of its own rows. `onward` is where a workgroup goes that may have more tiles (`persistent`), in place of the kernel's end.
+    of its own rows. With `short` they go row of fragments by row of fragments, which is less text and more instructions. `onward` is where
+    a workgroup goes that may have more tiles (`persistent`), in place of the kernel's end.
     """
     tm, tn, _ = k.variant.tile
     c, d = (result(k, name) for name in "cd")
@@ -114,6 +116,31 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
                 add_bias(k, [at.corner], bias, at.row, at.column, wn)
             ag.store(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, at.corner.tile.columns * wn.count)
 
+    def rest_in_parts() -> None:
+        to_matrix_of_c(k, k.ids["z"])
+        rows, width = corners[0].tile.rows, corners[0].tile.columns * wn.count
+        with ag.each_corner(k, corners, row0, column0, argument(k, "m"), wm, in_parts=True) as at, \
+                ag.combining(k, [at.corner], c.rows(at.row, rows), at.column, None, wn, alpha, beta) as combined, \
+                ag.storing(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, width) as stored, \
+                ag.each_part(k, at, argument(k, "m")) as row:
+            general, added, done = (k.fresh(name) for name in ("alpha_beta", "alpha_and_c", "combined"))
+            ag.unless_plain(k, alpha, beta, general)
+            k.s_branch(done)
+            k.label(general)
+            ag.ask_zero(k, beta)
+            k.s_cbranch_scc1(added)
+            combined.scale()
+            k.s_branch(done)
+            k.label(added)
+            combined.combine(done)
+            k.label(done)
+            if bias is not None:
+                add_bias(k, [at.corner], bias, row, at.column, wn)
+            stored.store()
+            combined.down(at.corner.tile.rows)
+            stored.down(at.corner.tile.rows)
+
     d.stride_bytes(k)
     straight = ag.Epilogue(guard, body, again, onward)
-    return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest)
+    short = short and factors is None and again is None and not onward
+    return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest_in_parts if short else rest)

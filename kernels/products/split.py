@@ -350,7 +350,7 @@ def epilogue_of(k: ag.TileBuilder) -> Callable[..., ProductEpilogue]:
 
 
 def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-                  factors: Factors | None = None, overlaps: bool = True, onward: str = "") -> ProductEpilogue:
+                  factors: Factors | None = None, overlaps: bool = True, onward: str = "", short: bool = False) -> ProductEpilogue:
     """Store the sums of the part, times `factors` if any, into its panel, rows beyond m left out; or add them to the one panel of all
     parts. Arguments as of `product_epilogue`."""
     def add() -> None:

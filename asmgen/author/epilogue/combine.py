@@ -45,40 +45,92 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     Nothing is done where alpha is 1 and beta 0, and C is not read where beta is 0, nor beyond its last column: it may be D, where other
     waves store. Places as for `store`.
     """
-    run, matrix = run_length(corners[0].tile), c.matrix
-    general, cut, done = k.fresh("alpha_beta"), k.fresh("cut_columns_of_c"), k.fresh("combined")
+    general, done = k.fresh("alpha_beta"), k.fresh("combined")
     unless_plain(k, alpha, beta, general)
     k.s_branch(done)
     k.label(general)
+    with combining(k, corners, c, column0, rows, columns, alpha, beta) as one:
+        one.combine(done)
+    k.label(done)
+
+
+@dataclass(frozen=True)
+class Combining:
+    """A `scale_and_add` whose addresses are there: what it does to its corners can stand in a loop, in which they go down the matrix.
+
+    VGPRs: `offset` is where a lane's first element stands, `column` its column, `at` and `left` are free. `factors` are pairs of SGPRs.
+    """
+
+    k: TileBuilder
+    corners: Sequence[Corner]
+    c: Rows
+    descriptor: Reg
+    column0: Reg
+    columns: WaveIndex
+    offset: Reg
+    column: Reg
+    at: Reg
+    left: Reg
+    held: Reg
+    factors: tuple[Reg | None, Reg]
+
+    def combine(self, done: str) -> None:
+        """Accumulators become alpha times themselves plus beta times C; the end is at the label `done`, which the caller sets."""
+        k, matrix, tile = self.k, self.c.matrix, self.corners[0].tile
+        cut = k.fresh("cut_columns_of_c")
+        with k.scratch("own_column", file="s") as own:  # of other waves columns may be cut
+            k.s_mul_i32(own, self.columns.register, tile.columns)
+            k.s_add_u32(own, own, self.column0)
+            unless_whole(k, self.c, own, self.corners, max(corner.column for corner in self.corners) + tile.columns, cut)
+        self._add_runs(lambda runs, parts: _load_whole(k, runs, parts, self.at, self.descriptor, matrix.dtype))
+        k.s_branch(done)
+        k.label(cut)
+        k.v_sub_u32(self.left, matrix.columns_register, self.column)
+        for number in range(self.held.count):
+            k.v_mov_b32(self.held[number], 0)  # what is not loaded is added too, to what is not stored
+        self._add_runs(lambda runs, parts: _load_cut(k, runs, parts, self.at, self.descriptor, matrix.dtype, self.left))
+
+    def scale(self) -> None:
+        """Accumulators become alpha times themselves."""
+        alphas, _ = self.factors
+        for run in runs_of(self.corners, run_length(self.corners[0].tile)) if alphas is not None else ():
+            with changed(self.k, run) as accumulators:
+                for pair in range(0, len(accumulators), 2):
+                    two = span(accumulators[pair:pair + 2])
+                    self.k.v_pk_mul_f32(two, two, alphas)
+
+    def down(self, rows: int) -> None:
+        """The corners' next place is so many rows below."""
+        move_down(self.k, self.offset, self.offset, self.c.matrix.stride_bytes(self.k), rows)
+
+    def _add_runs(self, load: Load) -> None:
+        for group in _by_row(self.corners):
+            move_down(self.k, self.at, self.offset, self.c.matrix.stride_bytes(self.k), group[0].row)
+            _add(self.k, group, self.held, load, self.factors)
+
+
+@contextmanager
+def combining(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex | None, columns: WaveIndex,
+              alpha: Reg | None, beta: Reg) -> Iterator[Combining]:
+    """The addresses of `scale_and_add`, whose arguments these are."""
+    matrix = c.matrix
     descriptor, stride = c.resource(k), matrix.stride_bytes(k)
     ask_zero(k, beta)
     k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
     lanes = accumulator_coordinates(k, "c", corners[0].tile, column0, rows, columns)
-    by_row = [list(group) for _, group in groupby(runs_of(corners, run), key=lambda one: one.row)]
-    together = min(_TOGETHER, run * max(map(len, by_row)))
+    together = min(_TOGETHER, run_length(corners[0].tile) * max(map(len, _by_row(corners))))
     with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("columns_left") as left, \
             _pair(k, "alpha_pair", alpha) as alphas, _pair(k, "beta_pair", beta) as betas, k.scratch("c_values", together) as held:
+        assert betas is not None
         k.v_mul_lo_u32(offset, lanes.row, stride)
         k.v_lshl_add_u32(offset, lanes.column, (matrix.bits // 8).bit_length() - 1, offset)
-
-        def add_runs(load: Load) -> None:
-            for group in by_row:
-                move_down(k, at, offset, stride, group[0].row)
-                _add(k, group, held, load, (alphas, betas))
-
-        with k.scratch("own_column", file="s") as own:  # of other waves columns may be cut
-            k.s_mul_i32(own, columns.register, corners[0].tile.columns)
-            k.s_add_u32(own, own, column0)
-            unless_whole(k, c, own, corners, max(corner.column for corner in corners) + corners[0].tile.columns, cut)
-        add_runs(lambda runs, parts: _load_whole(k, runs, parts, at, descriptor, matrix.dtype))
-        k.s_branch(done)
-        k.label(cut)
-        k.v_sub_u32(left, matrix.columns_register, lanes.column)
-        for number in range(held.count):
-            k.v_mov_b32(held[number], 0)  # what is not loaded is added too, to what is not stored
-        add_runs(lambda runs, parts: _load_cut(k, runs, parts, at, descriptor, matrix.dtype, left))
+        yield Combining(k, corners, c, descriptor, column0, columns, offset, lanes.column, at, left, held, (alphas, betas))
     k.registers.release(lanes.row, lanes.column)
-    k.label(done)
+
+
+def _by_row(corners: Sequence[Corner]) -> list[list[ColumnRun]]:
+    """The runs of each row."""
+    return [list(group) for _, group in groupby(runs_of(corners, run_length(corners[0].tile)), key=lambda one: one.row)]
 
 
 @contextmanager
@@ -231,7 +283,7 @@ def _ask_for_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, ro
     return held, rows_held
 
 
-def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, load: Load, factors: tuple[Reg | None, Reg | None]) -> None:
+def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, load: Load, factors: tuple[Reg | None, Reg]) -> None:
     """The runs of one row, a few at a time."""
     length = len(runs[0].registers)
     alphas, betas = factors

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import WaveIndex
 from asmgen.author.epilogue.stores import Corner
+from asmgen.author.tiles.tiles import Tile, TileError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
@@ -22,18 +23,23 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class MovedCorner:
     """A corner in its turn: `corner` is a copy of its accumulators, at (0, 0) of what begins at `row`, the wave's own, and at `column`,
-    the workgroup's (SGPRs); `beside` are copies of the registers that go with it, None where there are none. VGPRs all."""
+    the workgroup's (SGPRs); `beside` are copies of the registers that go with it, None where there are none. VGPRs all.
+
+    Where `each_part` takes it apart, `parts` are its rows of fragments, in AGPRs, and `corner` is one of them.
+    """
 
     corner: Corner
     row: Reg
     column: Reg
     beside: Reg | None
+    parts: Sequence[Tile] = ()
 
 
 @contextmanager
 def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, rows: Reg, wave: WaveIndex,
-                beside: Sequence[Sequence[Reg]] = ()) -> Iterator[MovedCorner]:
-    """What is emitted within runs for each corner that begins before row number `rows` (an SGPR).
+                beside: Sequence[Sequence[Reg]] = (), in_parts: bool = False) -> Iterator[MovedCorner]:
+    """What is emitted within runs for each corner that begins before row number `rows` (an SGPR). With `in_parts` it takes the corner's
+    accumulators, which must be AGPRs, from `each_part`.
 
     Accumulators in AGPRs are spent after it. `row0` and `column0` are those of the workgroup's tile; the waves of number `wave` have theirs
     so many times a corner's rows down. `beside` are VGPRs that go with each of the corners, as many for each. All corners are of one shape.
@@ -41,7 +47,11 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
     first = corners[0].tile
     # A move between AGPRs has half the bytes of one to a VGPR, which then stands once: the other corners go through the first one's.
     through_first = all(register.file == "a" for corner in corners for register in corner.tile.registers)
-    moved = k.tile("corner", first.rows, first.columns, first.fragment, note="accumulators of one corner at a time")
+    if in_parts and not through_first:
+        raise TileError(f"each_corner: in_parts wants accumulators in AGPRs, and some of {first} are in VGPRs", k.here())
+    parts = _rows_of_fragments(first) if in_parts else ()
+    moved = k.tile("corner", parts[0].rows if parts else first.rows, first.columns, first.fragment,
+                   note="accumulators of one corner at a time" if not parts else "a row of fragments at a time")
     count = len(beside[0]) if beside else 0
     held = k.registers.vgprs(count, "beside_corner", align=2, note="what goes with them") if count else None
     loop, body, following = k.fresh("corner"), k.fresh("of_corner"), k.fresh("next_corner")
@@ -67,14 +77,14 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
                 assert held is not None
                 k.v_mov_b32(held[at], source)
         k.label(body)
-        for to, source in zip(moved.registers, first.registers, strict=True) if through_first else ():
+        for to, source in zip(moved.registers, first.registers, strict=True) if through_first and not parts else ():
             k.v_accvgpr_read_b32(to, source)
         with k.scratch("rows_of_waves", file="s") as down:
             k.s_mul_i32(down, wave.register, first.rows)
             k.s_add_u32(row, row, down)
         k.s_cmp_ge_u32(row, rows)
         k.s_cbranch_scc1(following)
-        yield MovedCorner(Corner(moved, 0, 0), row, column, held)
+        yield MovedCorner(Corner(moved, 0, 0), row, column, held, parts)
         k.label(following)
         k.s_add_u32(number, number, 1)
         k.s_cmp_lt_u32(number, len(corners))
@@ -82,3 +92,37 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
     k.registers.release("corner")
     if held is not None:
         k.registers.release(held)
+
+
+def _rows_of_fragments(tile: Tile) -> list[Tile]:
+    return [tile.part(row, 0, tile.fragment.rows, tile.columns) for row in range(0, tile.rows, tile.fragment.rows)]
+
+
+@contextmanager
+def each_part(k: TileBuilder, at: MovedCorner, rows: Reg) -> Iterator[Reg]:
+    """What is emitted within runs for each row of fragments of a corner of `each_corner` that begins before row number `rows`: a second
+    loop, of which the text is as short as that of one of them. Gives the row of the matrix (an SGPR)."""
+    loop, body, done = k.fresh("part"), k.fresh("of_part"), k.fresh("parts_done")
+    labels = [k.fresh(f"part_{position}") for position in range(1, len(at.parts))]
+    with k.scratch("part_number", file="s") as number, k.scratch("part_row", file="s") as row:
+        k.s_mov_b32(number, 0)
+        k.s_mov_b32(row, at.row)
+        k.label(loop)
+        for position, label in enumerate(labels, 1):
+            k.s_cmp_eq_u32(number, position)
+            k.s_cbranch_scc1(label)
+        for position, part in enumerate(at.parts):
+            if position:
+                k.s_branch(body)
+                k.label(labels[position - 1])
+            for to, source in zip(at.corner.tile.registers, part.registers, strict=True):
+                k.v_accvgpr_read_b32(to, source)
+        k.label(body)
+        yield row
+        k.s_add_u32(row, row, at.corner.tile.rows)
+        k.s_cmp_ge_u32(row, rows)
+        k.s_cbranch_scc1(done)
+        k.s_add_u32(number, number, 1)
+        k.s_cmp_lt_u32(number, len(at.parts))
+        k.s_cbranch_scc1(loop)
+        k.label(done)

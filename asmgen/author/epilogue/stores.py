@@ -93,15 +93,43 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
     if rows is not None and not target.fits():
         _store_own(k, target, column0, corners, rows, columns, width)
         return
-    slow, done = k.fresh("cut_columns"), k.fresh("stored")
-    with _store_address(k, target, column0, corners, rows, columns) as address:
-        unless_whole(k, target, column0, corners, width, slow)
-        runs = list(runs_of(corners, run_length(corners[0].tile)))
-        _wide(k, address, corners[0].tile, runs)
+    with storing(k, target, column0, corners, rows, columns, width) as one:
+        one.store()
+
+
+@dataclass(frozen=True)
+class Storing:
+    """A `store` whose addresses are there: what it does to its corners can stand in a loop, in which they go down the matrix."""
+
+    k: TileBuilder
+    address: _StoreAddress
+    column0: Reg
+    corners: Sequence[Corner]
+    width: int
+
+    def store(self) -> None:
+        """Store the accumulators."""
+        k, address = self.k, self.address
+        slow, done = k.fresh("cut_columns"), k.fresh("stored")
+        unless_whole(k, address.target, self.column0, self.corners, self.width, slow)
+        runs = list(runs_of(self.corners, run_length(self.corners[0].tile)))
+        _wide(k, address, self.corners[0].tile, runs)
         k.s_branch(done)
         k.label(slow)
         _cut(k, address, runs)
         k.label(done)
+
+    def down(self, rows: int) -> None:
+        """The corners' next place is so many rows below."""
+        move_down(self.k, self.address.offset, self.address.offset, self.address.stride, rows)
+
+
+@contextmanager
+def storing(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex | None, columns: WaveIndex,
+            width: int) -> Iterator[Storing]:
+    """The addresses of `store`, whose arguments these are."""
+    with _store_address(k, target, column0, corners, rows, columns) as address:
+        yield Storing(k, address, column0, corners, width)
 
 
 def _add(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex | None, columns: WaveIndex) -> None:

@@ -24,8 +24,8 @@ from asmgen.isa.registers import Reg, exec_, vcc
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
 
-_OUTSIDE = 0xFFFFE000  # beyond a descriptor of up to 4 GiB less 8 KiB, with room for an immediate and 16 bytes
-BEYOND = MOST_RECORDS + 1 - _OUTSIDE  # bytes that a descriptor does not show where some lanes name an offset beyond it
+OUTSIDE = 0xFFFFE000  # beyond a descriptor of up to 4 GiB less 8 KiB, with room for an immediate and 16 bytes
+BEYOND = MOST_RECORDS + 1 - OUTSIDE  # bytes that a descriptor does not show where some lanes name an offset beyond it
 _NO_COLUMN = 0xC0000000  # as a signed number far below every column
 _DWORD = 32
 _TOGETHER = 4  # dwords of three bytes that are put together at once: two scratch registers each
@@ -91,7 +91,7 @@ def lanes_inside(k: TileBuilder, bound: Bound, bits: int, piece: TilePiece) -> N
 
 def send_outside(k: TileBuilder, out: Reg, offset: Reg) -> None:
     """The offset in lanes of VCC, one outside of the descriptor in others."""
-    k.v_mov_b32(out, _OUTSIDE)  # v_cndmask reads a mask, so it takes no literal
+    k.v_mov_b32(out, OUTSIDE)  # v_cndmask reads a mask, so it takes no literal
     k.v_cndmask_b32(out, out, offset, vcc)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from asmgen.author.address.addresscode import Input
 from asmgen.author.address.addressing import WaveIndex, emit_address, emit_code
 from asmgen.author.address.quotients import plan_address
-from asmgen.author.ops.cutcolumns import BEYOND, send_outside
+from asmgen.author.ops.cutcolumns import BEYOND, OUTSIDE
 from asmgen.author.ops.ldsbases import lds_bases, wave_values
 from asmgen.author.ops.vectors import Vector
 from asmgen.author.step.iterations import StepIndex, operation
@@ -212,7 +212,9 @@ def _fill_some(k: TileBuilder, target: SharedPart, source: Slice, plan: FillPlan
     group = BUFFER_IMMEDIATES[1] // plan.pitch + 1
     if limit is not None:
         source.rows.check_reach(k, plan.slack, BEYOND)
-    with k.scratch("elsewhere", file="s") as elsewhere, k.scratch("inside") as inside:
+    with k.scratch("elsewhere", file="s") as elsewhere, k.scratch("inside") as inside, k.scratch("outside") as outside:
+        if limit is not None:
+            k.v_mov_b32(outside, OUTSIDE)
         last: tuple[int, ...] | None = None
         where: Reg | int = k.advance(source, target.tile.columns, fills=True)
         if jump is not None:
@@ -224,7 +226,7 @@ def _fill_some(k: TileBuilder, target: SharedPart, source: Slice, plan: FillPlan
                 if plan.columns[line] != last:
                     last = plan.columns[line]
                     k.v_cmp_gt_u32(vcc, limit, _column_of(k, target.tile.name, last))
-                send_outside(k, inside, offset)
+                k.v_cndmask_b32(inside, outside, offset, vcc)
                 offset = inside
             if line % group == 0:
                 k.s_add_u32(m0, plan.base, target.range.low + line * plan.pitch)
