@@ -24,9 +24,9 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.kernels import attention_ops, gemm
 
 HOST_ARCH = "gfx950"
-_MICROSCALED = "(Tensor a, Tensor? a_scale, Tensor b, Tensor? b_scale{}, *, str a_dtype='', str b_dtype='', str scale_order='plain', " \
-    "str b_order='plain', str quantise_to='fp4', str rounding='even', Tensor? c=None, Tensor? bias=None, float alpha=1.0, " \
-    "float beta=0.0, str fp6_storage='string') -> {}"
+_MICROSCALED = "(Tensor a, Tensor? a_scale, Tensor b, Tensor? b_scale{}, Tensor? c=None, Tensor? bias=None, *, str a_dtype='', " \
+    "str b_dtype='', str scale_order='plain', str b_order='plain', str quantise_to='fp4', str rounding='even', float alpha=1.0, " \
+    "float beta=0.0, str fp6_storage='string') -> {}"  # PyTorch takes no tensors by name alone
 
 
 def register() -> None:
@@ -46,21 +46,21 @@ def register() -> None:
     into.register_fake(lambda a, b, out: None)
     scaled_into = torch.library.custom_op("asmgen::gemm_mx_out", _microscaled_into, mutates_args=("out",),
                                           schema=_MICROSCALED.format(", Tensor(a!) out", "()"))
-    scaled_into.register_fake(lambda a, a_scale, b, b_scale, out, **options: None)
+    scaled_into.register_fake(lambda a, a_scale, b, b_scale, out, c=None, bias=None, **options: None)
     scaled = torch.library.custom_op("asmgen::gemm_mx", _microscaled, mutates_args=(), schema=_MICROSCALED.format("", "Tensor"))
-    scaled.register_fake(lambda a, a_scale, b, b_scale, **options: gemm.made_by_mx(a, b))
+    scaled.register_fake(lambda a, a_scale, b, b_scale, c=None, bias=None, **options: gemm.made_by_mx(a, b))
 
     general = torch.library.custom_op("asmgen::matmul", _general, mutates_args=(), schema="(Tensor a, Tensor b) -> Tensor")
     general.register_fake(lambda a, b: a.new_empty((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])))
     attention_ops.register(torch, _device)
 
 
-def _microscaled_into(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any, **options: Any) -> None:
-    gemm.mx(a, a_scale, b, b_scale, out, device=_device(a), **options)
+def _microscaled_into(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any, c: Any = None, bias: Any = None, **options: Any) -> None:
+    gemm.mx(a, a_scale, b, b_scale, out, c=c, bias=bias, device=_device(a), **options)
 
 
-def _microscaled(a: Any, a_scale: Any, b: Any, b_scale: Any, **options: Any) -> Any:
-    return gemm.mx(a, a_scale, b, b_scale, device=_device(a), **options)
+def _microscaled(a: Any, a_scale: Any, b: Any, b_scale: Any, c: Any = None, bias: Any = None, **options: Any) -> Any:
+    return gemm.mx(a, a_scale, b, b_scale, c=c, bias=bias, device=_device(a), **options)
 
 
 def _general(a: Any, b: Any) -> Any:

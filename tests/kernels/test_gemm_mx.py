@@ -85,10 +85,20 @@ def test_loads_of_b_alone_are_nontemporal() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tile", "order", "k"), [(LARGE | BIASED, "lockstep", 256), (LARGE, "random:2", 768), (LARGE_ANY, "serial", 352),
-                                                 (LARGE_ANY | PLANES, "random:3", 416), (LARGE | WIDE, "random:4", 1056)])
-def test_the_large_tiles(tile: dict[str, Any], order: str, k: int) -> None:
-    assert good(run(tile | {"out": "f32"}, {"m": 253, "n": 254, "k": k}, order))
+@pytest.mark.parametrize(("tile", "order", "shape"), [
+    (LARGE | BIASED, "lockstep", {"k": 256}), (LARGE, "random:2", {"k": 768, "alpha": 0.75, "beta": -1.5}),
+    (LARGE_ANY, "serial", {"k": 352, "n": 256, "alpha": 0.75, "beta": -1.5}), (LARGE_ANY | PLANES, "random:3", {"k": 416, "alpha": 0.75}),
+    (LARGE | WIDE, "random:4", {"k": 1056, "m": 300, "alpha": 0.75, "beta": -1.5})])
+def test_the_large_tiles(tile: dict[str, Any], order: str, shape: dict[str, Any]) -> None:
+    assert good(run(tile | {"out": "f32"}, {"m": 253, "n": 254} | shape, order))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tile", "most"), [(LARGE | {"out": "f32"}, 18.8), (LARGE_ANY | {"out": "f32"}, 15.8)])
+def test_text_is_no_longer_than_its_derivation(tile: dict[str, Any], most: float) -> None:
+    """docs/MICROSCALED_TENSORS.md section 6, in units of 1000 bytes."""
+    items = built(tuple(tile.items())).kernel.program.instructions
+    assert sum(code_bytes(item.name, item.form, item.operands) for item in items) <= 1000 * most
 
 
 def test_shuffled_scales_by_the_formula() -> None:
