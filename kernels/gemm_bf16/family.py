@@ -28,14 +28,14 @@ from asmgen.kernels.products.split import (
     timed_as,
 )
 from asmgen.kernels.products.streamed import add_shared, stream_sum_arguments
-from asmgen.kernels.products.streams import STREAM_K, STREAM_RULES, STREAM_SUM_GRID
+from asmgen.kernels.products.streams import SHARE, STREAM_K, STREAM_RULES, STREAM_SUM_GRID
 
 _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", choices=("bf16", "f16"))
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     return product_parameters((_TYPE, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT, PERSISTENT, STREAM_K), variant, 16,
-                              further_parameters(variant, 16, (workgroups_of(variant),)))
+                              further_parameters(variant, 16, (workgroups_of(variant), SHARE)))
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -96,7 +96,7 @@ def add(k: ag.TileBuilder) -> None:
 
 
 @GEMM.companion("shared_sum", "D = alpha (sum of the parts of a shared tile) + beta C + bias", stream_sum_arguments, STREAM_SUM_GRID,
-                when=is_streamed)
+                axes="xy", when=is_streamed)
 def add_streamed(k: ag.TileBuilder) -> None:
     """What follows a product whose workgroups share tiles."""
     add_shared(k)

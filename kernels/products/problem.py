@@ -69,7 +69,7 @@ def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, M
             return (ag.Output("d", expected.T, tolerance.T, (slice(None), slice(0, m))),)
         return (ag.Output("d", expected, tolerance, (slice(None), slice(0, n))),)
 
-    numbers = [name for name in (*_NUMBERS, *_STRIDES, "batch", "workgroups") if name in p]
+    numbers = [name for name in (*_NUMBERS, *_STRIDES, "batch", "workgroups", "share") if name in p]
     if p.get("pointers"):
         operands = operands | {"d_pointers": d.pointers, "c_pointers": np.zeros(1, np.int64) if c is None else c.pointers}
     return ag.Problem(operands | {"d": d.array, "c": added_c, "bias": bias} | {name: p[name] for name in numbers}, outputs)

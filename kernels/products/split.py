@@ -33,7 +33,7 @@ from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid, persistent_options
 from asmgen.kernels.products.sides import argument, edges, result, side
-from asmgen.kernels.products.streams import SHARED_PARTS, stream_grid, stream_options, stream_workspaces
+from asmgen.kernels.products.streams import SHARE_ARGUMENT, SHARED_PARTS, stream_grid, stream_options, stream_workspaces
 
 MOST_PARTS = 60
 """256 VGPRs hold 4 sums of each part and 16 more, and 63 loads may be in flight (docs/facts/instructions.md sections 4 and 5)."""
@@ -92,7 +92,7 @@ def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractA
     """The arguments of the product's own kernel."""
     given = _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
     if is_streamed(build) and not is_split(build):
-        brief = (PERSISTENT_ARGUMENTS[0], SHARED_PARTS)  # what the loop leaves no registers for
+        brief = (PERSISTENT_ARGUMENTS[0], SHARE_ARGUMENT, SHARED_PARTS)  # what the loop leaves no registers for
         return (*given, PERSISTENT_ARGUMENTS[1], *batch_arguments(build, "abdc"), *(replace(one, brief=True) for one in brief))
     further = PERSISTENT_ARGUMENTS if is_persistent(build) else ()
     return (*given, *further, *batch_arguments(build, "ab" if is_split(build) else "abdc"))

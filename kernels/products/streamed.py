@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import asmgen as ag
@@ -11,52 +10,33 @@ from asmgen.kernels.products.batch import batch_arguments, to_matrices, to_matri
 from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS
 from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of
 from asmgen.kernels.products.feeds import order_of_b
-from asmgen.kernels.products.persistent import LEAST_STEPS, PERSISTENT_ARGUMENTS, Tiles, locate, tiles_of_matrix
+from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, Tiles, locate, tiles_of_matrix
 from asmgen.kernels.products.sides import argument, result
-from asmgen.kernels.products.split import KEEP_SUBNORMAL, reciprocal, whole_steps
-from asmgen.kernels.products.streams import LEAST_SHARE, SHARED_PARTS, waves_of_tile
+from asmgen.kernels.products.split import KEEP_SUBNORMAL, whole_steps
+from asmgen.kernels.products.streams import CHUNK, FRAGMENT_ROWS, SHARE_ARGUMENT, SHARED_PARTS, waves_of_tile
 
 _F32 = 4  # bytes
 _PER_LANE = 4  # sums that a lane moves at once: 16 bytes
 _LINE = _PER_LANE * ag.LANES  # sums that a wave moves at once
 _LINE_BYTES = _F32 * _LINE
-_BESIDE = 2  # parts that are asked for together
+_BESIDE = 7  # parts that are asked for together
 _GIVEN = {one.name: one for one in PRODUCT_ARGUMENTS}
 
 
 def stream_sum_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """Those of the second kernel."""
     names = ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")
-    return (SHARED_PARTS, *(_GIVEN[name] for name in names), *PERSISTENT_ARGUMENTS, *batch_arguments(build, "dc"))
+    return (SHARED_PARTS, *(_GIVEN[name] for name in names), *PERSISTENT_ARGUMENTS, SHARE_ARGUMENT,
+            *batch_arguments(build, "dc"))
 
 
-@dataclass(frozen=True)
-class _Shares:
-    """SGPRs: the tiles that are made `alone`, the `streamed` ones after them, the `chunks` of each and those of a workgroup's `share`."""
-
-    alone: ag.Reg
-    streamed: ag.Reg
-    chunks: ag.Reg
-    share: ag.Reg
-
-
-@contextmanager
-def _shares(k: ag.TileBuilder, alone: ag.Reg, streamed: ag.Reg, share: ag.Reg) -> Iterator[_Shares]:
-    """What `streams.Shares` has, in such SGPRs. Changes SCC."""
-    with k.scratch("chunks", file="s") as chunks:
-        with k.operation("shares"), k.scratch("edges", 2, "s") as edge, k.scratch("reciprocal", file="s") as held:
-            tiles_of_matrix(k, edge[0], edge[1], alone)
-            k.s_mul_i32(alone, alone, k.argument("batch"))
-            by = ag.Divisor(k, k.argument("workgroups"), held)
-            by.divide(k, edge[0], streamed, alone)
-            k.s_sub_u32(alone, alone, streamed)
-            chunks_of_tile(k, chunks, edge[0])
-            k.s_mul_i32(edge[0], streamed, chunks)
-            k.s_add_u32(edge[0], edge[0], k.argument("workgroups"))
-            k.s_sub_u32(edge[0], edge[0], 1)
-            by.divide(k, share, edge[0], edge[0])
-            k.s_max_u32(share, share, LEAST_SHARE)
-        yield _Shares(alone, streamed, chunks, share)
+def _count_shared(k: ag.TileBuilder, alone: ag.Reg, shared: ag.Reg) -> None:
+    """The tiles that are made alone, and the shared ones after them. Changes SCC."""
+    with k.operation("shared tiles"), k.scratch("edges", 2, "s") as edge, k.scratch("reciprocal", file="s") as held:
+        tiles_of_matrix(k, edge[0], edge[1], alone)
+        k.s_mul_i32(alone, alone, k.argument("batch"))
+        ag.Divisor(k, k.argument("workgroups"), held).divide(k, edge[0], shared, alone)
+        k.s_sub_u32(alone, alone, shared)
 
 
 def operand_bits(k: ag.TileBuilder) -> int:
@@ -64,10 +44,10 @@ def operand_bits(k: ag.TileBuilder) -> int:
     return ag.element_bits(k.p.dtype) if "dtype" in k.parameters else 8
 
 
-def chunks_of_tile(k: ag.TileBuilder, chunks: ag.Reg, steps: ag.Reg) -> None:
+def _chunks_of_tile(k: ag.TileBuilder, chunks: ag.Reg, steps: ag.Reg) -> None:
     """The chunks and the steps of a whole tile."""
     whole_steps(k, steps)
-    k.s_mul_hi_u32(chunks, steps, reciprocal(LEAST_STEPS))
+    k.s_lshr_b32(chunks, steps, CHUNK.bit_length() - 1)
 
 
 @dataclass(frozen=True)
@@ -120,26 +100,28 @@ class StreamTiles(Tiles):
 
     def _begin_share(self, first: ag.Reg) -> None:
         """The `first` chunk of the workgroup's share in its tile, and how many it has."""
-        k, number = self.k, self.number
-        with k.scratch("streamed", file="s") as streamed, k.scratch("share", file="s") as share, \
-                _shares(k, self.total, streamed, share) as shares, k.scratch("reciprocal", file="s") as held:
-            k.s_mul_i32(streamed, streamed, shares.chunks)  # all chunks
+        k, number, share = self.k, self.number, self.k.argument("share")
+        with k.scratch("shared_chunks", file="s") as all_chunks, k.scratch("chunks", file="s") as chunks, \
+                k.scratch("reciprocal", file="s") as held:
+            _count_shared(k, self.total, all_chunks)
+            _chunks_of_tile(k, chunks, held)
+            k.s_mul_i32(all_chunks, all_chunks, chunks)
             k.s_mul_i32(first, number, share)
-            k.s_min_u32(first, first, streamed)
-            k.s_sub_u32(self.left, streamed, first)
+            k.s_min_u32(first, first, all_chunks)
+            k.s_sub_u32(self.left, all_chunks, first)
             k.s_min_u32(self.left, self.left, share)
-            ag.Divisor(k, shares.chunks, held).divide(k, self.slot, first, first)
+            ag.Divisor(k, chunks, held).divide(k, self.slot, first, first)
         k.s_add_u32(self.slot, self.slot, number)
         k.s_add_u32(self.slot, self.slot, 1)
 
     def _take(self, chunk: ag.Reg | None = None) -> None:
         """The next item: its tile, `count`, `part` and `columns_left`, and whether there is none. `chunk` is its first one; None: the
         tile's. Changes SCC."""
-        k, depth = self.k, self.k.variant.tile[2]
+        k, depth, shift = self.k, self.k.variant.tile[2], CHUNK.bit_length() - 1
         taken = self.row0  # `locate` reads it first
         with k.operation("next item"), k.scratch("steps_of_tile", file="s") as steps, k.scratch("chunks", file="s") as chunks, \
                 k.scratch("take", file="s") as take, k.scratch("rest", file="s") as rest:
-            chunks_of_tile(k, chunks, steps)
+            _chunks_of_tile(k, chunks, steps)
             if chunk is not None:
                 k.s_sub_u32(rest, chunks, chunk)
             else:
@@ -147,9 +129,9 @@ class StreamTiles(Tiles):
             k.s_min_u32(take, self.left, rest)
             if chunk is not None:
                 k.s_add_u32(self.count, chunk, take)
-                k.s_mul_i32(self.count, self.count, LEAST_STEPS)
+                k.s_lshl_b32(self.count, self.count, shift)
             else:
-                k.s_mul_i32(self.count, take, LEAST_STEPS)
+                k.s_lshl_b32(self.count, take, shift)
             k.s_cmp_eq_u32(take, rest)
             k.s_cselect_b32(self.count, steps, self.count)  # the last chunk of a tile has all that is left
             k.s_cmp_eq_u32(take, chunks)
@@ -170,7 +152,7 @@ class StreamTiles(Tiles):
             k.s_cselect_b32(self.ended, 1, 0)
             k.s_mov_b32(self.columns_left, k.argument("k"))
             if chunk is not None:
-                k.s_mul_i32(take, chunk, LEAST_STEPS)
+                k.s_lshl_b32(take, chunk, shift)
                 k.s_sub_u32(self.count, self.count, take)
                 k.s_mul_i32(take, take, depth)
                 k.s_sub_u32(self.columns_left, self.columns_left, take)
@@ -290,52 +272,34 @@ def _tile_bytes(k: ag.TileBuilder) -> int:
 
 def add_shared(k: ag.TileBuilder) -> None:
     """D = alpha (the sum of a tile's parts, in the order of K) + beta C + bias, for each tile that several workgroups share. A wave makes
-    what one of theirs has of a corner, and asks for two parts beside the first one before it adds any."""
+    16 rows of what one of theirs has of a corner, and asks for several parts before it adds any."""
     tm, tn, _ = k.variant.tile
-    down, across = k.variant.waves
+    rows, columns = (size // 2 // waves for size, waves in zip((tm, tn), k.variant.waves, strict=False))
     one = ag.WaveIndex("one", 0, 1)
     M = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16")
-    rows, columns = tm // 2 // down, tn // 2 // across
-    lines = _lines_of(rows * columns // ag.LANES)
+    lines = _lines_of(FRAGMENT_ROWS * columns // ag.LANES)
 
     # register plan
     S = k.tile("S", lines, _LINE, _lanes(k), grid=(1 + _BESIDE,), note="sums of parts")
     row0, column0, matrix, more = (k.registers.sgprs(1, name) for name in ("row0", "column0", "matrix", "more_parts"))
     slot, line = k.registers.sgprs(1, "slot"), k.registers.sgprs(1, "line")
+    descriptor = k.registers.sgprs(4, "parts_buffer")
 
     k.s_setreg_imm32_b32(KEEP_SUBNORMAL, 3)
-    shared = k.fresh("shared")
-    with k.scratch("tile", file="s") as tile, k.scratch("alone", file="s") as alone, k.scratch("streamed", file="s") as streamed, \
-            k.scratch("share", file="s") as share:
-        with _shares(k, alone, streamed, share) as shares:
-            k.s_lshr_b32(tile, k.ids["x"], (waves_of_tile(k.variant) - 1).bit_length())
-            with k.scratch("chunk", 2, "s") as chunk, k.scratch("reciprocal", file="s") as held:
-                k.s_mul_i32(chunk[0], tile, shares.chunks)
-                k.s_add_u32(chunk[1], chunk[0], shares.chunks)
-                k.s_sub_u32(chunk[1], chunk[1], 1)
-                by = ag.Divisor(k, share, held)
-                by.divide(k, slot, chunk[0], chunk[0])
-                by.divide(k, more, chunk[1], chunk[1])
-        k.s_sub_u32(more, more, slot)
-        k.s_cmp_lt_u32(tile, streamed)
-        k.s_cselect_b32(more, more, 0)
-        k.s_cmp_lg_u32(more, 0)
-        k.s_cbranch_scc1(shared)
-        k.s_endpgm()
-        k.label(shared)
-        k.s_add_u32(slot, slot, tile)
-        k.s_add_u32(tile, tile, alone)
+    with k.scratch("tile", file="s") as tile:
+        k.s_lshr_b32(tile, k.ids["x"], (waves_of_tile(k.variant) - 1).bit_length())
+        _find_parts(k, tile, slot, more)
         locate(k, tile, row0, column0, matrix)
-    _to_own_part(k, row0, column0, rows, columns, (down, across))
+    _to_own_rows(k, row0, column0, rows, columns)
     k.s_and_b32(line, k.ids["x"], waves_of_tile(k.variant) - 1)
+    k.s_mul_i32(line, line, rows // FRAGMENT_ROWS)
+    k.s_add_u32(line, line, k.ids["y"])
     k.s_mul_i32(line, line, lines)
     to_matrices(k, matrix, "d")
     to_matrix_of_c(k, matrix)
-    descriptor = k.registers.sgprs(4, "parts_buffer")
     _add_parts(k, S, _slot(k, descriptor, k.argument("parts"), slot, line, lines), descriptor, more)
-    tile_of_sums = ag.Tile("sums", rows, columns, order_of_b(k, M.d.T)[1], S[0].registers)
-    corners = [ag.Corner(tile_of_sums, 0, 0)]
-    c, d = (result(k, name).rows(row0, rows) for name in "cd")
+    corners = [ag.Corner(ag.Tile("sums", FRAGMENT_ROWS, columns, order_of_b(k, M.d.T)[1], S[0].registers), 0, 0)]
+    c, d = (result(k, name).rows(row0, FRAGMENT_ROWS) for name in "cd")
     ag.scale_and_add(k, corners, c, column0, None, one, k.argument("alpha"), k.argument("beta"))
     bias = bias_of(k)
     if bias is not None:
@@ -343,16 +307,40 @@ def add_shared(k: ag.TileBuilder) -> None:
     ag.store(k, d, column0, corners, None, one, columns)
 
 
-def _to_own_part(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg, rows: int, columns: int, grid: tuple[int, int]) -> None:
-    """From a tile's first row and column to those of the wave's part of its corner; a wave beyond the last row ends."""
-    down, across = grid
+def _find_parts(k: ag.TileBuilder, tile: ag.Reg, slot: ag.Reg, more: ag.Reg) -> None:
+    """The first slot of shared tile number `tile`, and how many `more` it has; `tile` becomes its number among all tiles. A wave whose tile
+    one workgroup has made, or that has none, ends."""
+    shared = k.fresh("shared")
+    with k.scratch("alone", file="s") as alone, k.scratch("shared_tiles", file="s") as count, k.scratch("chunk", 2, "s") as chunk, \
+            k.scratch("reciprocal", file="s") as held:
+        _count_shared(k, alone, count)
+        _chunks_of_tile(k, chunk[1], held)
+        k.s_mul_i32(chunk[0], tile, chunk[1])
+        k.s_add_u32(chunk[1], chunk[0], chunk[1])
+        k.s_sub_u32(chunk[1], chunk[1], 1)
+        by = ag.Divisor(k, k.argument("share"), held)
+        by.divide(k, slot, chunk[0], chunk[0])
+        by.divide(k, more, chunk[1], chunk[1])
+        k.s_sub_u32(more, more, slot)
+        k.s_cmp_lt_u32(tile, count)
+        k.s_cselect_b32(more, more, 0)
+        k.s_cmp_lg_u32(more, 0)
+        k.s_cbranch_scc1(shared)
+        k.s_endpgm()
+        k.label(shared)
+        k.s_add_u32(slot, slot, tile)
+        k.s_add_u32(tile, tile, alone)
+
+
+def _to_own_rows(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg, rows: int, columns: int) -> None:
+    """From a tile's first row and column to those of the wave; a wave beyond the last row ends."""
+    down, across = k.variant.waves
     waves, inside = down * across, k.fresh("inside")
     with k.scratch("corner", file="s") as corner, k.scratch("wave", file="s") as wave, k.scratch("further", file="s") as further:
         k.s_lshr_b32(corner, k.ids["x"], (waves - 1).bit_length())
         k.s_and_b32(wave, k.ids["x"], waves - 1)
-        for bits, source, at, each in ((2, corner, row0, down * rows), (1, corner, column0, across * columns)):
-            k.s_and_b32(further, source, bits)
-            k.s_cmp_lg_u32(further, 0)
+        for bit, at, each in ((2, row0, down * rows), (1, column0, across * columns)):
+            k.s_and_b32(further, corner, bit)
             k.s_cselect_b32(further, each, 0)
             k.s_add_u32(at, at, further)
         k.s_lshr_b32(further, wave, (across - 1).bit_length())
@@ -361,6 +349,9 @@ def _to_own_part(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg, rows: int, co
         k.s_and_b32(further, wave, across - 1)
         k.s_mul_i32(further, further, columns)
         k.s_add_u32(column0, column0, further)
+    with k.scratch("rows_down", file="s") as further:
+        k.s_mul_i32(further, k.ids["y"], FRAGMENT_ROWS)
+        k.s_add_u32(row0, row0, further)
     k.s_cmp_lt_u32(row0, argument(k, "m"))
     k.s_cbranch_scc1(inside)
     k.s_endpgm()

@@ -1,17 +1,18 @@
 """Stream-K in numbers: which steps of which tiles each workgroup makes (`streamed` has the code).
 
 G workgroups make T tiles of D. As many tiles as are whole rounds of G are made whole, as by `persistent`; the steps of the T mod G others
-are shared evenly: each workgroup has a range of them, in the order of tiles and of K, that begins and ends inside tiles. What a range has
-of a tile is a whole tile, or a part, whose sums go in float32 to a slot of a workspace. A second kernel adds the parts of a tile in the
-order of K and stores it, so D has the same bits in whatever order workgroups and waves run, and nothing waits for a flag.
+are shared: each workgroup has a range of them, in the order of tiles and of K, that begins and ends inside tiles. What a range has of a
+tile is a whole tile, or a part, whose sums go in float32 to a slot of a workspace. A second kernel adds the parts of a tile in the order of
+K and stores it, so D has the same bits in whatever order workgroups and waves run, and nothing waits for a flag.
 
-Ranges are cut between chunks of `LEAST_STEPS` steps, the fewest that an item of a chain has; the last chunk of a tile has what is left.
-Each step along the sequence of parts goes on by a workgroup, or by a tile, or by both. So a part of workgroup w and streamed tile t is
-number w + t of all parts, and those of a tile stand side by side.
+Ranges are cut between chunks of `CHUNK` steps; the last chunk of a tile has what is left. From one part to the next the workgroup is the
+next one, or the tile is, or both. So a part of workgroup w and streamed tile t is number w + t of all parts, and those of a tile stand side
+by side.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,14 +20,20 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.products.persistent import LEAST_STEPS, STREAM_CHAIN_RULES, resident_workgroups, tile_of, tiles_of
 
-STREAM_K = ag.Parameter("stream_k", "build", bool, "persistent, and the steps of tiles that are no whole round are shared evenly by all "
+STREAM_K = ag.Parameter("stream_k", "build", bool, "persistent, and the steps of tiles that are no whole round are shared by all "
                         "workgroups; a second kernel adds the parts of a tile in the order of K", default=False)
 SHARED_PARTS = ag.ContractArgument("parts", "pointer", "sums of parts of tiles in float32, 16-byte aligned")
-LEAST_SHARE = 3
-"""Chunks that a workgroup has of shared tiles at least, so 9 steps. A part costs 1.5 steps for its store, 2.3 for its load and 1.2 for a
-new beginning (docs/facts/measured_gfx950.md section 5): shorter ones take longer for these than for their products."""
+SHARE_ARGUMENT = ag.ContractArgument("share", "u32", "chunks of 4 steps that a workgroup has of shared tiles")
+CHUNK = 4
+"""Steps of a chunk: the least power of two that an item of a chain may have (`LEAST_STEPS`)."""
+_SPLIT = 20
+"""Steps that a launch takes longer if each workgroup has a part to store that is loaded again (docs/facts/measured_gfx950.md section 5)."""
+FRAGMENT_ROWS = 16
+"""Rows of a matrix instruction's result."""
 _F32 = 4  # bytes
 _MOST_CHUNKS = 1 << 30
+_MOST_PARTS = 512  # of a tile: more than half of the compute units of any GPU here would make one
+assert CHUNK >= LEAST_STEPS
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,17 @@ class Shares:
     share: int
 
     @classmethod
-    def of(cls, p: ag.Values) -> Shares:
-        """Those of a launch."""
+    def of(cls, p: ag.Values, share: int | None = None) -> Shares:
+        """Those of a launch, or with another share."""
         tile, workgroups = tile_of(p), int(p["workgroups"])
         tiles, steps = tiles_of(p, tile), int(p["k"]) // tile[2]
-        chunks, streamed = steps // LEAST_STEPS, tiles % workgroups
-        return cls(workgroups, tiles - streamed, streamed, steps, chunks, max(LEAST_SHARE, -(-streamed * chunks // workgroups)))
+        streamed = tiles % workgroups
+        return cls(workgroups, tiles - streamed, streamed, steps, steps // CHUNK, p["share"] if share is None else share)
+
+    @property
+    def even(self) -> int:
+        """The least share."""
+        return max(1, -(-self.streamed * self.chunks // self.workgroups))
 
     @property
     def ranges(self) -> int:
@@ -64,10 +76,22 @@ class Shares:
         """The parts of all streamed tiles, those that are a whole tile among them."""
         return max(1, self.ranges + self.streamed - 1)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether workgroups have parts of tiles."""
+        return bool(self.streamed and self.share % self.chunks)
+
+    @property
+    def cost(self) -> float:
+        """What a share takes, in steps: its own, and what parts take that are stored and loaded again."""
+        whole = (self.streamed * self.chunks - 1) // math.lcm(self.share, self.chunks)  # shares that begin where a tile does
+        parts = self.slots - whole if self.is_cut else 0
+        return min(self.share, self.chunks) * CHUNK + _SPLIT * parts / self.workgroups
+
     def steps_before(self, chunk: int) -> int:
         """The steps of streamed tiles before a chunk."""
         tile, own = divmod(chunk, self.chunks)
-        return tile * self.steps + own * LEAST_STEPS
+        return tile * self.steps + own * CHUNK
 
     def steps_of(self, workgroup: int) -> int:
         """Those that a workgroup makes, with its tiles of its own."""
@@ -82,18 +106,39 @@ class Shares:
         return [end - begin for begin, end in pairwise(at)]
 
 
+def default_share(p: ag.Values) -> int:
+    """The share that takes the least time: the even one, or a tile's part of so many."""
+    shares = Shares.of(p, 1)
+    if not p["stream_k"] or not shares.streamed or not shares.chunks:
+        return 1
+    tried = {shares.even, *(-(-shares.chunks // parts) for parts in range(1, min(shares.chunks, _MOST_PARTS) + 1))}
+    return min((share for share in tried if share >= shares.even), key=lambda share: (Shares.of(p, share).cost, share))
+
+
+SHARE = ag.Parameter("share", "run", int, f"of stream_k=true: chunks of {CHUNK} steps that a workgroup has of shared tiles", minimum=1,
+                     maximum=_MOST_CHUNKS, default_from=ag.Formula("what takes the least time by the cost of a part", default_share))
+
+
 def is_short(p: ag.Values) -> bool:
     """Whether the numbers of all chunks are 30 bits."""
-    tile = tile_of(p)
-    return bool(int(p["workgroups"]) * (p["k"] // tile[2] // LEAST_STEPS + LEAST_SHARE) < _MOST_CHUNKS)
+    return bool(int(p["workgroups"]) * (p["k"] // tile_of(p)[2] // CHUNK + p["share"]) < _MOST_CHUNKS)
+
+
+def _serves(p: ag.Values) -> bool:
+    """Whether the shares of all workgroups are all shared tiles."""
+    return Shares.of(p).even <= int(p["share"])
 
 
 STREAM_RULES = (
     *STREAM_CHAIN_RULES,
     ag.Rule("invariant=true needs stream_k=false: where tiles are cut depends on m and n", ("invariant", "stream_k"),
             lambda p: not (p["invariant"] and p["stream_k"])),
-    ag.Rule(f"stream_k=true needs fewer than {_MOST_CHUNKS} chunks of {LEAST_STEPS} steps in as many tiles as workgroups",
-            ("stream_k", "workgroups", "k", "tile"), lambda p: not p["stream_k"] or is_short(p)),
+    ag.Rule(f"stream_k=true needs a k of at least {CHUNK} steps", ("stream_k", "k", "tile"),
+            lambda p: not p["stream_k"] or p["k"] >= CHUNK * tile_of(p)[2]),
+    ag.Rule("share must be at least the chunks of all shared tiles, divided by workgroups",
+            ("share", "stream_k", "m", "n", "k", "batch", "workgroups", "tile"), lambda p: not p["stream_k"] or _serves(p)),
+    ag.Rule(f"stream_k=true needs fewer than {_MOST_CHUNKS} chunks of {CHUNK} steps in as many tiles and shares as workgroups",
+            ("stream_k", "workgroups", "k", "tile", "share"), lambda p: not p["stream_k"] or is_short(p)),
 )
 
 
@@ -103,17 +148,22 @@ def stream_grid(p: ag.Values) -> tuple[int, int, int]:
 
 
 def waves_of_tile(variant: ag.Variant) -> int:
-    """The waves of the second kernel that make a tile: one for each wave and corner."""
+    """The waves of the second kernel that make as many rows of each part of a tile as a matrix instruction has."""
     return 4 * variant.wave_count
 
 
+def rows_of_wave(variant: ag.Variant) -> int:
+    """The rows of a corner that a wave of the product's own kernel has."""
+    return int(variant.tile[0] // 2 // variant.waves[0])
+
+
 def stream_sum_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
-    """Of the second kernel: at least one, which ends where no tile is shared."""
-    return max(1, Shares.of(p).streamed) * waves_of_tile(variant), 1, 1
+    """Of the second kernel: at least one tile, which ends where none is shared."""
+    return max(1, Shares.of(p).streamed) * waves_of_tile(variant), rows_of_wave(variant) // FRAGMENT_ROWS, 1
 
 
-STREAM_SUM_GRID = ag.GridRule("4 * waves * max(1, tiles mod workgroups), 1, 1: one for each wave and quarter of each shared tile",
-                              stream_sum_grid)
+STREAM_SUM_GRID = ag.GridRule("4 * waves * max(1, tiles mod workgroups), rows of a wave's corner / 16, 1: a workgroup for 16 rows of what "
+                              "each wave has of each corner of each shared tile", stream_sum_grid)
 
 
 def stream_workspaces(variant: ag.Variant) -> tuple[ag.Workspace, ...]:
@@ -126,10 +176,13 @@ def stream_workspaces(variant: ag.Variant) -> tuple[ag.Workspace, ...]:
 
 def stream_options(p: ag.Values, variant: ag.Variant) -> list[dict[str, Any]]:
     """What tune tries where tiles that are no whole round leave compute units idle: at least an eighth of them, in at most 8 rounds."""
+    if "stream_k" not in p or not dict(variant.further).get("stream_k", True):
+        return []
     tiles, together = tiles_of(p, variant.tile), resident_workgroups(variant)
     asked = {**p, "stream_k": True, "workgroups": together}
-    serves = "stream_k" in p and dict(variant.further).get("stream_k", True) \
-        and all(rule.holds(asked) for rule in STREAM_RULES)
-    worth = tiles < 8 * together and 0 < tiles % together <= together * 7 // 8
-    return [{"stream_k": True, "preload": True}] if serves and worth and (tiles > together or p["k"] // variant.tile[2] > 2 * LEAST_STEPS) \
-        else []
+    asked["share"] = default_share(asked)
+    if not all(rule.holds(asked) for rule in STREAM_RULES):
+        return []
+    shares = Shares.of(asked)
+    worth = tiles < 8 * together and 0 < shares.streamed <= together * 7 // 8 and shares.share < shares.chunks
+    return [{"stream_k": True, "preload": True}] if worth else []

@@ -8,10 +8,10 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.products.contract import is_dealt, is_persistent, is_streamed
-from asmgen.kernels.products.persistent import LEAST_STEPS, persistent_grid, tiles_of
+from asmgen.kernels.products.persistent import persistent_grid, tiles_of
 from asmgen.kernels.products.sides import edges, side
 from asmgen.kernels.products.split import steps_of_parts
-from asmgen.kernels.products.streams import Shares
+from asmgen.kernels.products.streams import CHUNK, Shares
 
 _LEAST_TRACED, _ROUNDS, _COPIES = 16, 6, 8
 """The fewest steps of the smaller product, the fewest rounds of its loop, and the number of steps that is left out at a time: the most
@@ -38,7 +38,7 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     down, across = edges(p)
     tiles = -(-down // rows) * -(-across // columns)
     batch = p["batch"]
-    if is_streamed(p) and Shares.of(p).streamed:
+    if is_streamed(p) and Shares.of(p).is_cut:
         return _streamed_work(p, variant, bits, line)
     if is_persistent(p):
         return _persistent_work(p, variant, bits, line)
@@ -82,12 +82,13 @@ def _streamed_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) -> a
     storing the second one takes is left out."""
     rows, columns, depth = variant.tile
     shares = Shares.of(p)
-    parts = max(2, round(shares.slots / shares.streamed))
-    steps = min(shares.steps, LEAST_STEPS * parts * min(shares.share, _LEAST_TRACED // LEAST_STEPS))
+    parts = max(2, round(np.mean([len(shares.parts_of(tile)) for tile in range(shares.streamed)])))
+    share = min(-(-shares.chunks // parts), _LEAST_TRACED // CHUNK)
+    steps = min(shares.steps, CHUNK * parts * share)
     alone = -(-shares.alone // shares.workgroups)
     down, across = (min(p[side(p, name)], edge) for name, edge in (("m", rows), ("n", columns)))
     k = steps * depth
-    first = {**p, side(p, "m"): down, side(p, "n"): across, "batch": alone * parts + 1, "workgroups": parts, "k": k}
+    first = {**p, side(p, "m"): down, side(p, "n"): across, "batch": alone * parts + 1, "workgroups": parts, "share": share, "k": k}
     for name, width in (("lda", k), ("ldb", k), ("ldd", across), ("ldc", across)):
         first[name] = width + (p[name] - width) % line
     first |= {side(p, "a_stride_batch"): 0, side(p, "b_stride_batch"): across * first[side(p, "ldb")],

@@ -21,37 +21,39 @@ SMALL = {"tile": "128x128x64", "schedule": "interleave", "stream_k": True}
 ORDERS = ("lockstep", "serial", "random:5")
 
 
-def parts_by_hand(tiles: int, workgroups: int, steps: int) -> dict[int, list[tuple[int, int, int, int]]]:
+def parts_by_hand(tiles: int, workgroups: int, steps: int, share: int) -> dict[int, list[tuple[int, int, int, int]]]:
     """By workgroup: tile, first step, steps and slot of each item, walked chunk by chunk; whole tiles have slot -1."""
-    streamed, chunks = tiles % workgroups, steps // 3
-    share = max(3, -(-streamed * chunks // workgroups))
+    shared, chunks = tiles % workgroups, steps // 4
     found: dict[int, list[tuple[int, int, int, int]]] = {number: [] for number in range(workgroups)}
-    for chunk in range(streamed * chunks):
+    for chunk in range(shared * chunks):
         tile, own = divmod(chunk, chunks)
-        first, last = 3 * own, steps if own == chunks - 1 else 3 * own + 3
+        first, last = 4 * own, steps if own == chunks - 1 else 4 * own + 4
         items = found[chunk // share]
-        if items and items[-1][0] == tiles - streamed + tile:
+        if items and items[-1][0] == tiles - shared + tile:
             items[-1] = (items[-1][0], items[-1][1], last - items[-1][1], items[-1][3])
         else:
-            items.append((tiles - streamed + tile, first, last - first, chunk // share + tile))
+            items.append((tiles - shared + tile, first, last - first, chunk // share + tile))
     for number, items in found.items():
         items[:] = [(*item[:3], -1) if item[2] == steps else item for item in items]
-        items += [(tile, 0, steps, -1) for tile in range(number, tiles - streamed, workgroups)]
+        items += [(tile, 0, steps, -1) for tile in range(number, tiles - shared, workgroups)]
     return found
 
 
-@pytest.mark.parametrize(("tiles", "workgroups", "steps"), [
-    (4, 3, 27), (5, 3, 17), (8, 3, 3), (1, 7, 64), (300, 256, 64), (511, 256, 33), (12, 4, 8), (255, 256, 128), (3, 256, 5)])
-def test_each_step_is_made_once_and_each_slot_is_one_part(tiles: int, workgroups: int, steps: int) -> None:
-    found = parts_by_hand(tiles, workgroups, steps)
+@pytest.mark.parametrize(("tiles", "workgroups", "steps", "share"), [
+    (4, 3, 36, 3), (5, 3, 17, 3), (8, 3, 4, 1), (1, 7, 64, None), (300, 256, 64, None), (511, 256, 33, 8), (12, 4, 8, 1),
+    (320, 256, 128, None), (3, 256, 7, 1), (7, 4, 32, 7), (64, 256, 128, 9)])
+def test_each_step_is_made_once_and_each_slot_is_one_part(tiles: int, workgroups: int, steps: int, share: int | None) -> None:
+    shape = {"m": 128, "n": 128 * tiles, "k": 64 * steps, "workgroups": workgroups} | ({} if share is None else {"share": share})
+    values = LIBRARY.contract("gfx950", SMALL).resolve_run({**SMALL, **shape})
+    shares = Shares.of(values)
+    found = parts_by_hand(tiles, workgroups, steps, shares.share)
     made = sorted(item for items in found.values() for item in items)
     at = dict.fromkeys(range(tiles), 0)
     for tile, first, count, _ in made:
-        assert first == at[tile] and count >= 3
+        assert first == at[tile] and count >= 4
         at[tile] += count
     assert set(at.values()) == {steps}
     slots = [slot for *_, slot in made if slot >= 0]
-    shares = Shares.of({"tile": "128x128x64", "m": 128, "n": 128 * tiles, "batch": 1, "k": 64 * steps, "workgroups": workgroups})
     assert slots == sorted(set(slots)) and all(slot < shares.slots for slot in slots)
     for tile in range(shares.streamed):
         assert shares.parts_of(tile) == [count for number, _, count, _ in made if number == shares.alone + tile]
@@ -59,13 +61,16 @@ def test_each_step_is_made_once_and_each_slot_is_one_part(tiles: int, workgroups
         assert its in ([-1], list(range(its[0], its[0] + len(its))))
     assert [sum(item[2] for item in found[number]) for number in range(shares.grid)] == [shares.steps_of(n) for n in range(shares.grid)]
     assert not any(found[number] for number in range(shares.grid, workgroups))
+    kept = sum(count < steps for _, _, count, _ in made)
+    assert shares.is_cut == (kept > 0) and shares.cost == min(shares.share, steps // 4) * 4 + 20 * kept / workgroups
 
 
 CASES: list[dict[str, Any]] = [
     # ranges that begin and end within tiles, cut rows and columns, alpha and C; in all orders
-    {"m": 130, "n": 388, "k": 1088, "workgroups": 3, "beta": 0.5, "alpha": 2.0},
+    {"m": 130, "n": 388, "k": 1088, "workgroups": 3, "share": 3, "beta": 0.5, "alpha": 2.0},
     # fewer tiles than workgroups, in a batch, a stride that no wide store serves; a tile of more parts than are asked for together
-    {"m": 40, "n": 250, "k": 1152, "workgroups": 5, "batch": 2, "beta": 1.0, "ldc": 257}, {"m": 16, "n": 128, "k": 2304, "workgroups": 4},
+    {"m": 40, "n": 250, "k": 1152, "workgroups": 6, "share": 3, "batch": 2, "beta": 1.0, "ldc": 257},
+    {"m": 16, "n": 128, "k": 2304, "workgroups": 9, "share": 1},
     # no tile is shared: both ways from an even and an odd number of steps to the next tile
     {"m": 16, "n": 264, "k": 320, "workgroups": 1}, {"m": 16, "n": 256, "k": 256, "workgroups": 1, "batch": 2},
     {"m": 130, "n": 128, "k": 256, "workgroups": 1, "beta": 0.5},
@@ -91,9 +96,10 @@ def test_launches_are_right_in_each_order_and_execute_each_instruction() -> None
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
-    ({"k": 128}, "stream_k=true needs a k of at least 3 steps"), ({"k": 200}, "whole steps"), ({"split_k": 2}, "needs split_k=1"),
+    ({"k": 192}, "stream_k=true needs a k of at least 4 steps"), ({"k": 200}, "whole steps"), ({"split_k": 2}, "needs split_k=1"),
     ({"pointers": True}, "pointers=false"), ({"a_layout": "column"}, "A and B by rows"), ({"invariant": True}, "needs stream_k=false"),
-    ({"schedule": "in-order"}, "stream_k"), ({"workgroups": 1 << 29, "m": 1 << 20}, "chunks of 3 steps"),
+    ({"schedule": "in-order"}, "stream_k"), ({"workgroups": 1 << 29, "m": 1 << 20}, "chunks of 4 steps"),
+    ({**SMALL, "workgroups": 3, "m": 1024, "k": 4096, "share": 3}, "share must be at least"),
 ])
 def test_what_no_share_serves_is_refused(values: dict[str, Any], sentence: str) -> None:
     given = {"stream_k": True, "m": 256, "n": 256, "k": 256, **values}
