@@ -12,24 +12,24 @@ from asmgen.kernels.attention_backward.work import KeyPart, Ring, forget_loads
 
 @dataclass(frozen=True)
 class KeyOperands:
-    """`own` are the wave's keys and `all` its columns of all keys (none where dQ has a kernel of its own), where they stay in registers;
-    `shared` are all keys in LDS."""
+    """`values` are V of the wave's keys. `own` are the wave's keys and `all` its columns of all keys (none where dQ has a kernel of its
+    own), where they stay in registers; `shared` are all keys in LDS."""
 
+    values: ag.Tile
     own: ag.Tile | None
     all: ag.Tile | None
-    shared: ag.SharedTile | None
+    shared: ag.SharedTile
     narrow: ag.MatrixShape
 
     @property
     def names(self) -> tuple[str, ...]:
         """The tiles."""
-        return tuple(tile.name for tile in (self.own, self.all) if tile is not None)
+        return tuple(tile.name for tile in (self.values, self.own, self.all) if tile is not None)
 
     def rows(self, k: ag.TileBuilder, ring: Ring, own: int, depth: int, t: ag.StepIndex) -> ag.Tile:
         """Elements from 16 `depth` on of the wave's keys."""
         if self.own is not None:
             return self.own.part(0, 16 * depth, own, 16)
-        assert self.shared is not None
         found = ring.take("K", ring.fragment, own // 32)
         ag.read(k, found, self.shared[()].part(k.wave, ag.PartOf(k.variant.d // 16, depth)), at=t)
         return found
@@ -39,34 +39,41 @@ class KeyOperands:
         fragment = self.narrow.b
         if self.all is not None:
             return self.all.part(0, part.first * fragment.columns, self.all.rows, fragment.columns)
-        assert self.shared is not None
         found = ring.take("Kt", fragment)
         ag.read_transposed(k, found, self.shared[()].part(part, k.wave), at=t)
         return found
 
 
 def operands_of_keys(k: ag.TileBuilder, at: KeyPart, shape: ag.MatrixShape, narrow: ag.MatrixShape) -> KeyOperands:
-    """Load K of the workgroup. `narrow` is the shape of dQ."""
+    """V and K of the workgroup. `narrow` is the shape of dQ.
+
+    Both go through LDS: a line of a fill is whole rows, where a fragment has 32 bytes of each of 32 rows, which takes memory four times as
+    long. The bytes of V, which stays in registers, are those of what the loop fills.
+    """
     keys, d = k.variant.tile[1], k.variant.d
     own, summed = keys // 4, k.p.dq != "ordered"
     resident = own * d < 64 * 128
-    shared = None
-    if summed or not resident:
-        shared = k.shared("Ks", k.p.dtype, keys, d, serves=(*(() if resident else (ag.FragmentRead(shape.b),)),
-                                                            *((ag.TransposedRead(narrow.b),) if summed else ())))
-    rows = k.tile("K", own, d, shape.b, file="a" if resident else "v")
-    ag.load(k, rows, at.rows(k, "k"), rows=k.wave)
-    if shared is not None:
-        ag.write(k, shared[()].part(k.wave), rows)  # others read it for dQ, after the loop's first barrier
-    forget_loads(k, *(() if resident else ("K",)))
-    if not resident or shared is None:
-        return KeyOperands(rows if resident else None, None, shared, narrow)
-    depth = narrow.b.columns
-    whole = k.tile("Kt", d // 4, keys, narrow.b, file="a", note="the wave's columns of all keys")
+    serves = (ag.FragmentRead(shape.b), *((ag.TransposedRead(narrow.b),) if summed else ()), ag.DmaFill())
+    shared = k.shared("Ks", k.p.dtype, keys, d, serves=serves)
+    on_its_way = k.shared("Vs", k.p.dtype, keys, d, serves=(ag.FragmentRead(shape.b), ag.DmaFill()))
+    for tensor, tile in (("v", on_its_way), ("k", shared)):
+        ag.fill(k, tile[()], at.rows(k, tensor).k())
+        ag.release_fill(k, tile)
+    forget_loads(k)
+    values = k.tile("V", own, d, shape.b, file="a")
+    rows = k.tile("K", own, d, shape.b, file="a") if resident else None
+    whole = k.tile("Kt", d // 4, keys, narrow.b, file="a", note="the wave's columns of all keys") if resident and summed else None
     k.s_barrier()
-    for first in range(0, keys, depth):
+    ag.read(k, values, on_its_way[()].part(k.wave))
+    if rows is not None:
+        ag.read(k, rows, shared[()].part(k.wave))
+    depth = narrow.b.columns
+    for first in range(0, keys if whole is not None else 0, depth):
+        assert whole is not None
         ag.read_transposed(k, whole.part(0, first, d // 4, depth), shared[()].part(ag.PartOf(keys // depth, first // depth), k.wave))
-    return KeyOperands(rows, whole, None, narrow)
+    k.s_barrier()
+    k.lds.release(*on_its_way.ranges, *(shared.ranges if resident else ()))
+    return KeyOperands(values, rows, whole, shared, narrow)
 
 
 def ring_of_rest(k: ag.TileBuilder, fragment: ag.Fragment) -> Ring:

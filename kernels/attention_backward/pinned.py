@@ -34,9 +34,8 @@ def pinned(k: ag.TileBuilder) -> None:
 
     # register plan and LDS map: AGPRs hold what vector instructions do not touch; fragments of operands take turns
     dK = k.tile("dK", d, own, M.d, file="a", note="dK^T")
-    V = k.tile("V", own, d, M.b, file="a")
-    ag.load(k, V, at.rows(k, "v"), rows=k.wave)
     K = operands_of_keys(k, at, M, narrow)
+    V = K.values
     P = k.tile("P", queries, own, ag.with_dtype(M.d, k.p.dtype))
     P_keys = ag.as_operand(ag.transposed(P), M, "b")
     by_rows = ag.in_order_of(M.a, P_keys.fragment)
@@ -137,6 +136,6 @@ def pinned(k: ag.TileBuilder) -> None:
         k.pipeline(step, head.steps, ag.Modulo(beside=__file__))
 
     each_head(k, at, run, seen, S)
-    k.registers.release("V", *K.names, "ring", "S", "dP", "P", *(tile.name for tile in begins.values()), "q_buffer", "do_buffer",
+    k.registers.release(*K.names, "ring", "S", "dP", "P", *(tile.name for tile in begins.values()), "q_buffer", "do_buffer",
                         "statistics_buffer", *(() if ordered else ("dQ", "dq_sums_buffer")))
     store_of_keys(k, at, dK, dV, M)

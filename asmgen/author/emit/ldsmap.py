@@ -35,10 +35,12 @@ class LdsRange:
 
 @dataclass
 class LdsMap:
-    """Ranges of LDS, taken from address 0 up and checked against the LDS size of the architecture."""
+    """Ranges of LDS, each taken from the lowest address up where no other holds bytes, and checked against the LDS size of the
+    architecture. The names of those that others may take again are in `released`."""
 
     arch: str
     ranges: list[LdsRange] = field(default_factory=list)
+    released: set[str] = field(default_factory=set)
 
     @property
     def size(self) -> int:
@@ -51,8 +53,12 @@ class LdsMap:
         return architecture(self.arch).lds_bytes
 
     def take(self, name: str, size: int, align: int = 16) -> LdsRange:
-        """Take `size` bytes after the last range. Raises AsmgenError if the architecture has not that much LDS."""
-        low = -(-self.size // align) * align
+        """Take `size` bytes, the first ones that no range holds. Raises AsmgenError if the architecture has not that much LDS."""
+        low = 0
+        for item in sorted((item for item in self.ranges if item.name not in self.released), key=lambda item: item.low):
+            if low + size <= item.low:
+                break
+            low = max(low, -(-item.high // align) * align)
         limit = self.limit
         if low + size > limit:
             held = ", ".join(f"{item.name} {item.size}" for item in self.ranges) or "nothing"
@@ -60,6 +66,10 @@ class LdsMap:
                               f"taken so far: {held}; fewer stages or smaller tiles would fit", author_line())
         self.ranges.append(LdsRange(name, low, low + size))
         return self.ranges[-1]
+
+    def release(self, *ranges: LdsRange) -> None:
+        """Later ranges may take these bytes: the code that takes them has barriers after all reads of what is there."""
+        self.released |= {item.name for item in ranges}
 
     def table(self) -> list[str]:
         """The map as text, a line for each range."""

@@ -206,6 +206,14 @@ def prepare_fill(k: TileBuilder, target: SharedTile, rows: Rows, width: int = 0)
     rows.resource(k, plan.slack)
 
 
+def release_fill(k: TileBuilder, target: SharedTile) -> None:
+    """Release the registers of all fills of a shared tile; later fills make their own."""
+    for key, plan in [(key, plan) for key, plan in k.made.items() if isinstance(key, tuple) and key[:2] == ("fill", target)]:
+        assert isinstance(plan, FillPlan)
+        k.registers.release(*plan.offsets, plan.base, *([] if isinstance(plan.slack, int) else [plan.slack]))
+        del k.made[key]
+
+
 def _fill_some(k: TileBuilder, target: SharedPart, source: Slice, plan: FillPlan, resource: Reg, limit: Reg | None,
                jump: Reg | None) -> None:
     """A fill that goes to another place or leaves columns out: lanes of those name an offset beyond the descriptor, which gives 0."""
