@@ -21,9 +21,17 @@ def sums_of_values(k: ag.TileBuilder, own: int, shape: ag.MatrixShape) -> ag.Til
 
 
 def store_gradient(k: ag.TileBuilder, target: ag.Rows, wave: ag.WaveIndex | None, gradient: ag.Tile, shape: ag.MatrixShape,
-                   factor: ag.Reg | None = None, column: int = 0) -> None:
-    """Store a gradient from its transposed sums, times the factor, in the wave's rows, or in all, from a column on; `gradient` is
-    overwritten, or moved first where it is in AGPRs."""
+                   factor: ag.Reg | None = None) -> None:
+    """Store a gradient from its transposed sums, times the factor, in the wave's rows, or in all; `gradient` is overwritten, or moved first
+    where it is in AGPRs."""
+    moved = _rounded(k, gradient, factor)
+    if k.arch == "gfx950":  # lane swaps bring together what one store of 16 bytes takes
+        moved, _ = ag.change_layout(k, moved, shape.b)
+    ag.store_tile(k, target, moved, rows=wave)
+
+
+def _rounded(k: ag.TileBuilder, gradient: ag.Tile, factor: ag.Reg | None) -> ag.Tile:
+    """A gradient by rows, times the factor, from its transposed sums, which are overwritten, or moved first where they are in AGPRs."""
     if gradient.registers.items[0].file == "a":
         held = k.tile(f"{gradient.name}_moved", gradient.rows, gradient.columns, gradient.fragment)
         ag.move(k, held, gradient)
@@ -32,10 +40,21 @@ def store_gradient(k: ag.TileBuilder, target: ag.Rows, wave: ag.WaveIndex | None
         ag.mul(k, gradient, gradient, factor)
     rounded = ag.narrowed(gradient, k.p.dtype)
     ag.convert(k, rounded, gradient)
-    moved = ag.transposed(rounded)
-    if k.arch == "gfx950":  # lane swaps bring together what one store of 16 bytes takes
-        moved, _ = ag.change_layout(k, moved, shape.b)
-    ag.store_tile(k, target, moved, rows=wave, column=column)
+    return ag.transposed(rounded)
+
+
+def _store_lines(k: ag.TileBuilder, tensor: str, target: ag.Rows, parts: list[ag.Tile], factor: ag.Reg | None, row: ag.Fragment) -> None:
+    """Store the wave's rows of a gradient from parts of its transposed sums, side by side. They go through LDS, where all reads are over, so
+    that a store has whole lines of memory: from fragments it would have 32 bytes of each of 32 rows, which takes four times as long."""
+    (_, keys), d, own = k.variant.tile, k.variant.d, parts[0].columns
+    stored = ag.with_dtype(ag.transposed(parts[0]).fragment, k.p.dtype)
+    lines = k.shared(f"{tensor}_lines", k.p.dtype, keys, d, serves=(ag.FragmentRead(stored, write=True), ag.FragmentRead(row)))
+    for number, part in enumerate(parts):
+        ag.write(k, lines[()].part(k.wave, ag.PartOf(len(parts), number)), _rounded(k, part, factor))
+    k.s_barrier()
+    rows = k.tile(f"{tensor}_rows", own, d, row)
+    ag.read(k, rows, lines[()].part(k.wave))
+    ag.store_tile(k, target, rows, rows=k.wave)
 
 
 def gradient_factor(k: ag.TileBuilder) -> ag.Reg:
@@ -62,9 +81,16 @@ def kept_factor(k: ag.TileBuilder) -> ag.Reg | None:
 
 def store_of_keys(k: ag.TileBuilder, at: KeyPart, dK: ag.Tile, dV: ag.Tile, shape: ag.MatrixShape) -> None:
     """Store dV and dK of the wave's keys from their transposed sums."""
-    factor, target = kept_factor(k), at.rows(k, "dv")
+    factor = kept_factor(k)
+    if k.arch != "gfx950":
+        store_gradient(k, at.rows(k, "dv"), k.wave, dV, shape, factor)
+        k.registers.release(dV.name)
+        store_gradient(k, at.rows(k, "dk"), k.wave, dK, shape, gradient_factor(k))
+        return
     width = dV.rows if len({reg.file for reg in dV.registers}) == 1 else _IN_AGPRS
-    for first in range(0, dV.rows, width):
-        store_gradient(k, target, k.wave, dV.part(first, 0, width, dV.columns), shape, factor, first)
-    k.registers.release(dV.name)
-    store_gradient(k, at.rows(k, "dk"), k.wave, dK, shape, gradient_factor(k))
+    row = k.lanes(k.p.dtype, 8, k.variant.d // 8)
+    k.s_barrier()  # after all reads of LDS
+    k.lds.release(*k.lds.ranges)
+    _store_lines(k, "dv", at.rows(k, "dv"), [dV.part(first, 0, width, dV.columns) for first in range(0, dV.rows, width)], factor, row)
+    k.registers.release(dV.name, "dv_rows")
+    _store_lines(k, "dk", at.rows(k, "dk"), [dK], gradient_factor(k), row)
