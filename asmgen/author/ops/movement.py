@@ -158,14 +158,15 @@ class PartAddresses:
 
 @dataclass(frozen=True)
 class FillPlan:
-    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, offsets in memory
-    (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all offsets: an immediate moves both addresses, so
-    what it adds in memory is taken off them, and none becomes negative however close to each other the matrix's rows may lie. `columns`
-    are the first bytes of a row that the lanes of each line move, wave after wave."""
+    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, of which so many as are
+    a `group` share one M0, offsets in memory (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all
+    offsets: an immediate moves both addresses, so what it adds in memory is taken off them, and none becomes negative however close to each
+    other the matrix's rows may lie. `columns` are the first bytes of a row that the lanes of each line move, wave after wave."""
 
     bytes_: int
     lines: int
     pitch: int
+    group: int
     offsets: tuple[Reg, ...]
     base: Reg
     slack: Reg | int
@@ -191,12 +192,11 @@ def fill(k: TileBuilder, target: SharedPart, source: Slice, at: StepIndex | None
             _fill_some(k, target, source, plan, resource, limit, jump)
             return
         for line in range(plan.lines):
-            group = BUFFER_IMMEDIATES[1] // plan.pitch + 1
-            if line % group == 0:
+            if line % plan.group == 0:
                 k.s_add_u32(m0, plan.base, target.range.low + line * plan.pitch)
             if line == 0:  # after M0: a producer's own offset goes on here, which is the wait state that M0 wants before a load
                 advance = k.advance(source, target.tile.columns, fills=True)
-            k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=line % group * plan.pitch, lds=True, fills=target.range)
+            k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=line % plan.group * plan.pitch, lds=True, fills=target.range)
 
 
 def prepare_fill(k: TileBuilder, target: SharedTile, rows: Rows, width: int = 0) -> None:
@@ -217,7 +217,7 @@ def release_fill(k: TileBuilder, target: SharedTile) -> None:
 def _fill_some(k: TileBuilder, target: SharedPart, source: Slice, plan: FillPlan, resource: Reg, limit: Reg | None,
                jump: Reg | None) -> None:
     """A fill that goes to another place or leaves columns out: lanes of those name an offset beyond the descriptor, which gives 0."""
-    group = BUFFER_IMMEDIATES[1] // plan.pitch + 1
+    group = plan.group
     if limit is not None:
         source.rows.check_reach(k, plan.slack, BEYOND)
     with k.scratch("elsewhere", file="s") as elsewhere, k.scratch("inside") as inside, k.scratch("outside") as outside:
@@ -289,7 +289,6 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str, asked: int
     # Dwords go to the waves in turns: a line is few rows, and only a line of each wave together is a whole period of a swizzle.
     alternate = not slots and not asked and width < widths[0]
     own, step = (pitch, waves * pitch) if alternate else (tile.placement.pads(lines * line), pitch)
-    group = BUFFER_IMMEDIATES[1] // step + 1
     element = tile.bits // 8
     offsets: list[Reg] = []
     at = TileAddresses(tile.placement, tile.rows, tile.columns)
@@ -308,7 +307,10 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str, asked: int
 
     assert k.registers is not None
     stride = rows.matrix.stride_bytes(k)
-    taken = [(number % group * step - column, row) for number in range(lines) for row, column in zip(*elements(number), strict=True)]
+    for group in range(BUFFER_IMMEDIATES[1] // step + 1, 0, -1):  # fewer where a descriptor has no room for their slack
+        taken = [(number % group * step - column, row) for number in range(lines) for row, column in zip(*elements(number), strict=True)]
+        if rows.fits(_most_taken(rows, taken)) or not any(bytes_ > 0 and not row for bytes_, row in taken):
+            break
     slack = _slack(k, of, rows, taken, tile.columns * element)
     row_of, column_of = elements(0)
     patterns = []
@@ -338,7 +340,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str, asked: int
         k.registers.release(row, column)
         offsets.append(offset)
     base = emit_address(k, f"{of}_line", lambda wave: wave * own, None, (wave,))
-    return FillPlan(width, lines, step, tuple(offsets), base, slack, tuple(patterns))
+    return FillPlan(width, lines, step, group, tuple(offsets), base, slack, tuple(patterns))
 
 
 def _emit_line(k: TileBuilder, name: str, every: Sequence[Sequence[int]], number: int, wave: WaveIndex) -> Reg:
@@ -359,11 +361,15 @@ def _slack(k: TileBuilder, of: str, rows: Rows, taken: Sequence[tuple[int, int]]
     """What is added to all offsets so that none is negative; `taken` are bytes that an immediate takes off an offset without its row's
     part, and the row's number. In an SGPR where a descriptor has no room for it, and for the bytes of a `step` that a source may lag
     after, at any stride: 0 where rows lie so far apart that no offset needs it."""
-    matrix = rows.matrix
-    most = max(0, *(bytes_ - row * matrix.least * matrix.bits // 8 for bytes_, row in taken))
+    matrix, most = rows.matrix, _most_taken(rows, taken)
     if rows.fits(most + step) or any(bytes_ > 0 and not row for bytes_, row in taken):
         return most
     slack = k.registers.sgprs(1, f"{of}_slack", note="added to offsets of rows that lie close together")
     k.s_cmp_lt_u32(matrix.stride_bytes(k), max(-(-bytes_ // row) for bytes_, row in taken if bytes_ > 0))
     k.s_cselect_b32(slack, most, 0)
     return slack
+
+
+def _most_taken(rows: Rows, taken: Sequence[tuple[int, int]]) -> int:
+    """The slack that no stride wants more than."""
+    return max(0, *(bytes_ - row * rows.matrix.least * rows.matrix.bits // 8 for bytes_, row in taken))
