@@ -24,18 +24,23 @@ def store_gradient(k: ag.TileBuilder, target: ag.Rows, wave: ag.WaveIndex | None
                    factor: ag.Reg | None = None) -> None:
     """Store a gradient from its transposed sums, times the factor, in the wave's rows, or in all; `gradient` is overwritten, or moved first
     where it is in AGPRs."""
-    moved = _rounded(k, gradient, factor)
+    moved = _rounded(k, _moved(k, gradient), factor)
     if k.arch == "gfx950":  # lane swaps bring together what one store of 16 bytes takes
         moved, _ = ag.change_layout(k, moved, shape.b)
     ag.store_tile(k, target, moved, rows=wave)
 
 
+def _moved(k: ag.TileBuilder, gradient: ag.Tile) -> ag.Tile:
+    """Sums in VGPRs: those, or where they are in AGPRs others that they are moved into."""
+    if gradient.registers.items[0].file == "v":
+        return gradient
+    held: ag.Tile = k.tile(f"{gradient.name}_moved", gradient.rows, gradient.columns, gradient.fragment)
+    ag.move(k, held, gradient)
+    return held
+
+
 def _rounded(k: ag.TileBuilder, gradient: ag.Tile, factor: ag.Reg | None) -> ag.Tile:
-    """A gradient by rows, times the factor, from its transposed sums, which are overwritten, or moved first where they are in AGPRs."""
-    if gradient.registers.items[0].file == "a":
-        held = k.tile(f"{gradient.name}_moved", gradient.rows, gradient.columns, gradient.fragment)
-        ag.move(k, held, gradient)
-        gradient = held
+    """A gradient by rows, times the factor, in the place of its transposed sums."""
     if factor is not None:
         ag.mul(k, gradient, gradient, factor)
     rounded = ag.narrowed(gradient, k.p.dtype)
@@ -50,7 +55,10 @@ def _store_lines(k: ag.TileBuilder, tensor: str, target: ag.Rows, parts: list[ag
     stored = ag.with_dtype(ag.transposed(parts[0]).fragment, k.p.dtype)
     lines = k.shared(f"{tensor}_lines", k.p.dtype, keys, d, serves=(ag.FragmentRead(stored, write=True), ag.FragmentRead(row)))
     for number, part in enumerate(parts):
-        ag.write(k, lines[()].part(k.wave, ag.PartOf(len(parts), number)), _rounded(k, part, factor))
+        held = _moved(k, part)
+        ag.write(k, lines[()].part(k.wave, ag.PartOf(len(parts), number)), _rounded(k, held, factor))
+        if held is not part:
+            k.registers.release(held.name)
     k.s_barrier()
     rows = k.tile(f"{tensor}_rows", own, d, row)
     ag.read(k, rows, lines[()].part(k.wave))
@@ -89,7 +97,7 @@ def store_of_keys(k: ag.TileBuilder, at: KeyPart, dK: ag.Tile, dV: ag.Tile, shap
         return
     width = dV.rows if len({reg.file for reg in dV.registers}) == 1 else _IN_AGPRS
     row = k.lanes(k.p.dtype, 8, k.variant.d // 8)
-    k.s_barrier()  # after all reads of LDS
+    k.barrier_where_needed()
     k.lds.release(*k.lds.ranges)
     _store_lines(k, "dv", at.rows(k, "dv"), [dV.part(first, 0, width, dV.columns) for first in range(0, dV.rows, width)], factor, row)
     k.registers.release(dV.name, "dv_rows")

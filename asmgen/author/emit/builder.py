@@ -55,6 +55,8 @@ WAIT_MODES = ("auto", "verify", "off")
 ENTERS = "so that the loop's waits find in flight what they count on"
 """The comment of the wait before a loop, whose counts let stores of earlier rounds be in flight beside fills. Its count is the loosest one
 with which those are enough."""
+MEETS = "after all reads of what is filled next"
+"""The comment of a barrier that goes where it orders nothing."""
 Made = TypeVar("Made")
 
 
@@ -344,6 +346,10 @@ class Builder(LoopSources):
     def wait_before_loop(self) -> None:
         """A wait before a loop whose waits count operations that are not there yet: for all vector memory but what those waits let land."""
         self.emit("s_waitcnt", Waitcnt(vmcnt=0), comment=ENTERS)
+
+    def barrier_where_needed(self) -> None:
+        """A barrier before this wave fills bytes of LDS that others read; it goes where their reads end before another barrier."""
+        self.emit("s_barrier", comment=MEETS)
 
     def wait_at(self, label: str) -> None:
         """Put a wait for all loads after a label."""

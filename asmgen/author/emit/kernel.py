@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from asmgen.author.contract.contract import KernelContract, Value
 from asmgen.author.emit.authorlines import author_line
-from asmgen.author.emit.builder import ENTERS, WAIT_MODES, Builder
+from asmgen.author.emit.builder import ENTERS, MEETS, WAIT_MODES, Builder
 from asmgen.author.emit.coldblocks import SETTLES
 from asmgen.author.emit.ldsmap import LdsMap
 from asmgen.checks.leases.leases import check_leases
@@ -292,7 +292,7 @@ class KernelBuilder(Builder):
         for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
             if mode not in WAIT_MODES:
                 raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
-        program = _weakest_settling(apply_waits(program, waits, self._verify))
+        program = _weakest(apply_waits(program, waits, self._verify))
         if waits == "auto" and self.entry:
             program = _entry_wait_where_needed(program, self._arguments)
         if wait_states == "auto":
@@ -319,14 +319,12 @@ class KernelBuilder(Builder):
             code_object_version=self._version)
 
 
-def _weakest_settling(program: Program) -> Program:
+def _weakest(program: Program) -> Program:
     """The program without those waits at the beginning of shared cold blocks without which the code after them still waits enough, on each
-    way; those before loops with the loosest counts with which the loop's own waits are enough."""
-    asked: dict[str, list[int]] = {SETTLES: [], ENTERS: []}
-    for position, item in enumerate(program.instructions):
-        if item.comment in asked:
-            asked[item.comment].append(position)
-    return weakest(program, *asked.values()) if any(asked.values()) else program
+    way, and without barriers where none is needed; waits before loops with the loosest counts with which the loop's own ones are enough."""
+    removable = [position for position, item in enumerate(program.instructions) if item.comment in (SETTLES, MEETS)]
+    counted = [position for position, item in enumerate(program.instructions) if item.comment == ENTERS]
+    return weakest(program, removable, counted) if removable or counted else program
 
 
 def _entry_wait_where_needed(program: Program, arguments: Reg) -> Program:
