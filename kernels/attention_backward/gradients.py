@@ -49,8 +49,8 @@ def _rounded(k: ag.TileBuilder, gradient: ag.Tile, factor: ag.Reg | None) -> ag.
 
 
 def _store_lines(k: ag.TileBuilder, tensor: str, target: ag.Rows, parts: list[ag.Tile], factor: ag.Reg | None, row: ag.Fragment) -> None:
-    """Store the wave's rows of a gradient from parts of its transposed sums, side by side. They go through LDS, where all reads are over, so
-    that a store has whole lines of memory: from fragments it would have 32 bytes of each of 32 rows, which takes four times as long."""
+    """Store the wave's rows of a gradient from parts of its transposed sums, side by side. They go through LDS, where all reads are over,
+    so that a store has whole lines of memory: from fragments it would have 32 bytes of each of 32 rows, which takes four times as long."""
     (_, keys), d, own = k.variant.tile, k.variant.d, parts[0].columns
     stored = ag.with_dtype(ag.transposed(parts[0]).fragment, k.p.dtype)
     lines = k.shared(f"{tensor}_lines", k.p.dtype, keys, d, serves=(ag.FragmentRead(stored, write=True), ag.FragmentRead(row)))

@@ -158,10 +158,10 @@ class PartAddresses:
 
 @dataclass(frozen=True)
 class FillPlan:
-    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, of which so many as are
-    a `group` share one M0, offsets in memory (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all
-    offsets: an immediate moves both addresses, so what it adds in memory is taken off them, and none becomes negative however close to each
-    other the matrix's rows may lie. `columns` are the first bytes of a row that the lanes of each line move, wave after wave."""
+    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, of which each `group`
+    shares one M0, offsets in memory (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all offsets: an
+    immediate moves both addresses, so what it adds in memory is taken off them, and none becomes negative however close to each other the
+    matrix's rows may lie. `columns` are the first bytes of a row that the lanes of each line move, wave after wave."""
 
     bytes_: int
     lines: int
@@ -196,7 +196,8 @@ def fill(k: TileBuilder, target: SharedPart, source: Slice, at: StepIndex | None
                 k.s_add_u32(m0, plan.base, target.range.low + line * plan.pitch)
             if line == 0:  # after M0: a producer's own offset goes on here, which is the wait state that M0 wants before a load
                 advance = k.advance(source, target.tile.columns, fills=True)
-            k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=line % plan.group * plan.pitch, lds=True, fills=target.range)
+            near = line % plan.group * plan.pitch
+            k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=near, lds=True, fills=target.range)
 
 
 def prepare_fill(k: TileBuilder, target: SharedTile, rows: Rows, width: int = 0) -> None:
