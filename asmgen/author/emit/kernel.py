@@ -320,10 +320,10 @@ class KernelBuilder(Builder):
 
 
 def _weakest(program: Program) -> Program:
-    """The program without those waits at the beginning of shared cold blocks without which the code after them still waits enough, on each
-    way, and without barriers where none is needed; waits before loops with the loosest counts with which the loop's own ones are enough."""
-    removable = [position for position, item in enumerate(program.instructions) if item.comment in (SETTLES, MEETS)]
-    counted = [position for position, item in enumerate(program.instructions) if item.comment == ENTERS]
+    """The program without barriers where none is needed, and with those waits as loose as they may be, or without them, that stand at the
+    beginning of shared cold blocks, for the code after them on each way, and before loops, for what the loop's own waits count on."""
+    removable = [position for position, item in enumerate(program.instructions) if item.comment == MEETS]
+    counted = [position for position, item in enumerate(program.instructions) if item.comment in (SETTLES, ENTERS)]
     return weakest(program, removable, counted) if removable or counted else program
 
 
