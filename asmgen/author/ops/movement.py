@@ -158,10 +158,10 @@ class PartAddresses:
 
 @dataclass(frozen=True)
 class FillPlan:
-    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, of which each `group`
-    shares one M0, offsets in memory (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all offsets: an
-    immediate moves both addresses, so what it adds in memory is taken off them, and none becomes negative however close to each other the
-    matrix's rows may lie. `columns` are the first bytes of a row that the lanes of each line move, wave after wave."""
+    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, offsets in memory
+    (a VGPR each), and the SGPR of where in the cell a wave begins. `group` lines share an M0. `slack` is added to all offsets: an immediate
+    moves both addresses, so what it adds in memory is taken off them, and none becomes negative however close to each other the matrix's
+    rows may lie. `columns` are the first bytes of a row that the lanes of each line move, wave after wave."""
 
     bytes_: int
     lines: int
