@@ -48,19 +48,17 @@ def _rounded(k: ag.TileBuilder, gradient: ag.Tile, factor: ag.Reg | None) -> ag.
     return ag.transposed(rounded)
 
 
-def _store_lines(k: ag.TileBuilder, tensor: str, target: ag.Rows, parts: list[ag.Tile], factor: ag.Reg | None, row: ag.Fragment) -> None:
-    """Store the wave's rows of a gradient from parts of its transposed sums, side by side. They go through LDS, where all reads are over,
-    so that a store has whole lines of memory: from fragments it would have 32 bytes of each of 32 rows, which takes four times as long."""
-    (_, keys), d, own = k.variant.tile, k.variant.d, parts[0].columns
-    stored = ag.with_dtype(ag.transposed(parts[0]).fragment, k.p.dtype)
-    lines = k.shared(f"{tensor}_lines", k.p.dtype, keys, d, serves=(ag.FragmentRead(stored, write=True), ag.FragmentRead(row)))
+def _store_lines(k: ag.TileBuilder, lines: ag.SharedTile, target: ag.Rows, parts: list[ag.Tile], factor: ag.Reg | None) -> None:
+    """Store the wave's rows of a gradient from parts of its transposed sums, side by side. They go through LDS so that a store has whole
+    lines of memory: from fragments it would have 32 bytes of each of 32 rows, which takes four times as long."""
+    k.barrier_where_needed()
     for number, part in enumerate(parts):
         held = _moved(k, part)
         ag.write(k, lines[()].part(k.wave, ag.PartOf(len(parts), number)), _rounded(k, held, factor))
         if held is not part:
             k.registers.release(held.name)
     k.s_barrier()
-    rows = k.tile(f"{tensor}_rows", own, d, row)
+    rows = k.tile(f"{target.matrix.name}_rows", parts[0].columns, lines.columns, k.lanes(k.p.dtype, 8, lines.columns // 8))
     ag.read(k, rows, lines[()].part(k.wave))
     ag.store_tile(k, target, rows, rows=k.wave)
 
@@ -96,9 +94,12 @@ def store_of_keys(k: ag.TileBuilder, at: KeyPart, dK: ag.Tile, dV: ag.Tile, shap
         store_gradient(k, at.rows(k, "dk"), k.wave, dK, shape, gradient_factor(k))
         return
     width = dV.rows if len({reg.file for reg in dV.registers}) == 1 else _IN_AGPRS
-    row = k.lanes(k.p.dtype, 8, k.variant.d // 8)
-    k.barrier_where_needed()
-    k.lds.release(*k.lds.ranges)
-    _store_lines(k, "dv", at.rows(k, "dv"), [dV.part(first, 0, width, dV.columns) for first in range(0, dV.rows, width)], factor, row)
+    # Not where K is: a workgroup whose keys nobody sees has not waited for it.
+    k.lds.release(*(one for one in k.lds.ranges if one.name != "Ks"))
+    stored = ag.with_dtype(ag.transposed(dK).fragment, k.p.dtype)
+    serves = ag.FragmentRead(stored, write=True), ag.FragmentRead(k.lanes(k.p.dtype, 8, k.variant.d // 8))
+    lines = k.shared("lines", k.p.dtype, k.variant.tile[1], k.variant.d, serves=serves)
+    parts = [dV.part(first, 0, width, dV.columns) for first in range(0, dV.rows, width)]
+    _store_lines(k, lines, at.rows(k, "dv"), parts, factor)
     k.registers.release(dV.name, "dv_rows")
-    _store_lines(k, "dk", at.rows(k, "dk"), [dK], gradient_factor(k), row)
+    _store_lines(k, lines, at.rows(k, "dk"), [dK], gradient_factor(k))
