@@ -40,8 +40,20 @@ class Feed:
 
     def read(self, tile: ag.Tile, t: ag.StepIndex, half: int, wave: ag.WaveIndex) -> None:
         """The wave's part of a half of an iteration."""
-        ag.read(self.k, tile, self.shared[t, half].part(wave))
+        self.take(tile, self.shared[t, half], wave)
+
+    def take(self, tile: ag.Tile, cell: ag.SharedPart, wave: ag.WaveIndex) -> None:
+        """The wave's part of a half that lies in a cell."""
+        ag.read(self.k, tile, cell.part(wave))
+
+    def last(self, half: int) -> ag.SharedPart:
+        """The cell that a half of the K tail has: the loop's last step has been read."""
+        return ag.SharedPart(self.shared, half, None)
 
     def refill(self, t: ag.StepIndex, half: int) -> None:
         """A half of an iteration gets its elements."""
         ag.refill(self.k, self.shared[t, half], self.halves[half], self.staged[half], self.order)
+
+    def fill_last(self, matrix: ag.Matrix, first: ag.Reg) -> None:
+        """LDS gets what is left of a matrix by columns (`feeds.ColumnFeed`)."""
+        raise ag.TileError(f"rows of {matrix.name} go into fragments without LDS after the loop")

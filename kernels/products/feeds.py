@@ -43,21 +43,32 @@ class ColumnFeed(Feed):
         """Each half has lines of its own, which go down along K."""
         self.halves = [_from_element(self.k, matrix, first, half * self.rows, self.depth) for half in range(2)]
 
-    def read(self, tile: ag.Tile, t: ag.StepIndex, half: int, wave: ag.WaveIndex) -> None:
-        """The wave's part of a half of an iteration."""
-        ag.read_transposed(self.k, tile, self.shared[t, half].part(None, wave))
+    def take(self, tile: ag.Tile, cell: ag.SharedPart, wave: ag.WaveIndex) -> None:
+        """The wave's part of a half that lies in a cell."""
+        ag.read_transposed(self.k, tile, cell.part(None, wave))
 
     def refill(self, t: ag.StepIndex, half: int) -> None:
         """A half of an iteration gets its elements."""
         ag.fill(self.k, self.shared[t, half], self.halves[half].step(t))
 
+    def fill_last(self, matrix: ag.Matrix, first: ag.Reg) -> None:
+        """LDS gets the workgroup's rows of the lines that the matrix has, no more than those of a step, and zeros in place of the others:
+        the descriptor ends with the last line."""
+        for half in range(2):
+            lines = _from_element(self.k, matrix, first, half * self.rows, self.depth)
+            self._fill_half(half, ag.Rows(lines.matrix, 0, 0, self.depth))
+            self.k.registers.release(*lines.own)
+
+    def _fill_half(self, half: int, lines: ag.Rows) -> None:
+        ag.fill(self.k, self.last(half), lines.k())
+
 
 class TransposingFeed(ColumnFeed):
     """As `ColumnFeed`, through registers: a wave transposes its blocks of lines on their way to LDS, where rows lie as they are read."""
 
-    def read(self, tile: ag.Tile, t: ag.StepIndex, half: int, wave: ag.WaveIndex) -> None:
-        """The wave's part of a half of an iteration."""
-        Feed.read(self, tile, t, half, wave)
+    def take(self, tile: ag.Tile, cell: ag.SharedPart, wave: ag.WaveIndex) -> None:
+        """The wave's part of a half that lies in a cell."""
+        Feed.take(self, tile, cell, wave)
 
     def refill(self, t: ag.StepIndex, half: int) -> None:
         """A half of an iteration gets what was loaded before, and the next iteration's lines are asked for."""
@@ -65,6 +76,12 @@ class TransposingFeed(ColumnFeed):
         ag.change_layout(k, held, self.blocks.fragment, self.blocks, at=t)
         ag.write(k, self.shared[t, half].part(k.wave), ag.transposed(self.blocks))
         ag.load(k, held, self.halves[half].step(t + 1), columns=k.wave)
+
+    def _fill_half(self, half: int, lines: ag.Rows) -> None:
+        k, held = self.k, self.staged[half]
+        ag.load(k, held, lines.k(), columns=k.wave)
+        ag.change_layout(k, held, self.blocks.fragment, self.blocks)
+        ag.write(k, self.last(half).part(k.wave), ag.transposed(self.blocks))
 
 
 def deals_no_rows(k: ag.TileBuilder, side_name: str) -> bool:
@@ -121,8 +138,8 @@ def _from_element(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, further: 
     nothing of it is used."""
     size = matrix.bits // 8
     name = f"{matrix.name}{further or ''}"
-    pointer = k.registers.sgprs(2, f"{name}_lines", align=2)
-    left = k.registers.sgprs(1, f"{name}_elements", note="elements of a line from there on")
+    pointer = k.registers.sgprs(2, k.registers.unused(f"{name}_lines"), align=2)
+    left = k.registers.sgprs(1, k.registers.unused(f"{name}_elements"), note="elements of a line from there on")
     assert isinstance(matrix.columns_register, ag.Reg)
     with k.scratch("first_element", file="s") as at, k.scratch("last_line", file="s") as last:
         k.s_add_u32(at, first, further)

@@ -1,9 +1,10 @@
-"""The columns of K after the last whole step: each wave loads its own fragments of them, without LDS, and multiplies them after the loop.
+"""The columns of K after the last whole step, which are multiplied after the loop.
 
     k.pipeline(step, steps, schedule, empty=takes_any_k(k.parameters), then=after_last_columns(k, ends, LastColumns(...)))
 
 The step is that of the loop, with zeros in the columns that A and B do not have; nothing there is read. So D has the bits that a step of
-zeros would give, in the same order of K. Rows are loaded as wide as columns allow, lines of matrices stored by columns by elements.
+zeros would give, in the same order of K. Of matrices stored by rows each wave loads its own fragments, as wide as columns allow. Lines of
+those stored by columns go through LDS as in the loop, by descriptors that end with the last line, so that lines after it are zeros.
 """
 
 from __future__ import annotations
@@ -16,11 +17,7 @@ from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feed import Feed
 from asmgen.kernels.products.prologue import operand
-from asmgen.kernels.products.sides import side
 from asmgen.kernels.products.split import all_steps, from_column, is_split, own_part, steps_of_each
-
-_TOGETHER = 8  # elements that are in flight beside those that already stand where they are multiplied
-_LOAD = {8: "buffer_load_ubyte", 16: "buffer_load_ushort"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +37,13 @@ class LastColumns:
         A = k.tile("A_left", self.A.rows, self.A.columns, self.A.fragment, note="a half of the K tail at a time")
         B = [k.tile(f"B{half}_left", self.B.rows, self.B.columns, self.B.fragment) for half in range(2)]
         a, b = (from_last_columns(k, name, tile.dtype, left, column) for name, tile in (("a", A), ("b", B[0])))
+        by_lines = [(feed, one, first) for feed, one, first in zip(self.feeds, (a, b), self.first, strict=True) if feed.transposes]
+        if by_lines:
+            k.s_barrier()  # all waves have read the last step
+            for feed, one, first in by_lines:
+                feed.fill_last(one, first)
+            for _ in range(2 if k.variant.schedule == "ping-pong" else 1):  # lint does not see that both groups are level
+                k.s_barrier()
         for number in range(2):
             self._load(k, 1, B[number], b, number, left)
         for half in range(2):
@@ -51,7 +55,7 @@ class LastColumns:
     def _load(self, k: ag.TileBuilder, number: int, tile: ag.Tile, matrix: ag.Matrix, half: int, left: ag.Reg) -> None:
         feed = self.feeds[number]
         if feed.transposes:
-            load_lines(k, tile, matrix, self.first[number], half * feed.rows, self.waves[number], left)
+            feed.take(tile, feed.last(half), self.waves[number])
         else:
             rows = matrix.rows(self.first[number], 2 * feed.rows).halves()[half]
             ag.load(k, tile, rows, rows=self.waves[number], limit=left, order=feed.order)
@@ -125,60 +129,3 @@ def where_columns_are_left(k: ag.TileBuilder, multiply: Callable[[ag.TileBuilder
 def from_last_columns(k: ag.TileBuilder, name: str, dtype: str, left: ag.Reg, column: ag.Reg) -> ag.Matrix:
     """A or B of what the kernel's code computes from a column of K on, of which there are `left`."""
     return from_column(k, operand(k, name, dtype), column, left, "any_k")
-
-
-def load_lines(k: ag.TileBuilder, tile: ag.Tile, matrix: ag.Matrix, first: ag.Reg, further: int, wave: ag.WaveIndex, left: ag.Reg) -> None:
-    """Load the wave's rows of a tile, from `first` + `further` on, from a matrix whose lines have neighbouring rows of one column of K. Of
-    `left` lines; other columns become 0. Rows that the matrix does not have show others, and nothing of them is used."""
-    size, fragment = matrix.bits // 8, tile.fragment
-    stride, places = matrix.stride_bytes(k), fragment.table
-    descriptor = k.registers.sgprs(4, k.registers.unused("lines_left"), align=4)
-    edge = matrix.columns_register
-    with k.scratch("first_element", file="s") as at, k.scratch("last_element", file="s") as last:
-        k.s_sub_u32(last, edge, 1)
-        k.s_add_u32(at, first, further)
-        k.s_min_u32(at, at, last)
-        k.s_sub_u32(last, edge, at)
-        k.s_mul_i32(last, last, size)
-        k.s_sub_u32(descriptor[2], left, 1)
-        k.s_mul_i32(descriptor[2], descriptor[2], stride)
-        k.s_add_u32(descriptor[2], descriptor[2], last)
-        k.s_mul_hi_u32(last, at, size)
-        k.s_mul_i32(at, at, size)
-        k.s_add_u32(descriptor[0], matrix.pointer[0], at)
-        k.s_addc_u32(descriptor[1], matrix.pointer[1], last)
-        k.s_mov_b32(descriptor[3], ag.RAW_BUFFER)
-    k.shows(descriptor, k.argument(side(k.parameters, matrix.name)))
-    column = ag.emit_address(k, k.registers.unused("column_of_lane"), lambda lane: places[0][lane][1], k.lane)
-    offset = ag.emit_address(k, k.registers.unused("element_offset"), lambda lane, **waves: size * (places[0][lane][0] + tile.rows *
-                             sum(waves.values())), k.lane, (wave,))
-    with k.scratch("along_k") as along:
-        k.v_mul_lo_u32(along, column, stride)
-        k.v_add_u32(offset, along, offset)
-    together = 32 // fragment.bits
-    dwords = [(across, dword) for across in range(tile.across) for dword in range(fragment.registers)]
-    count = _TOGETHER // (together - 1)
-    with k.scratch("inside") as inside, k.scratch("bytes_on", file="s") as on, k.scratch("lines_left", file="s") as lines, \
-            k.scratch("parts", _TOGETHER) as parts:
-        for across, dword in dwords:
-            for begin in range(0, tile.down, count):
-                some = range(begin, min(tile.down, begin + count))
-                held = {(row, part): parts[number] for number, (row, part) in enumerate(
-                    (row, part) for row in some for part in range(1, together))}
-                for part in range(together):
-                    more = places[dword * together + part][0][1] - places[0][0][1] + across * fragment.columns
-                    k.s_sub_u32(lines, left, more)
-                    k.v_cmp_gt_i32(ag.vcc, lines, column)
-                    ag.send_outside(k, inside, offset)
-                    k.s_mul_i32(on, stride, more)
-                    k.s_min_u32(on, on, descriptor[2])  # what an offset beyond the end does is not documented; no lane loads there
-                    for row in some:
-                        target = held[row, part] if part else tile.base(row, across)[dword]
-                        k.emit(_LOAD[fragment.bits], target, inside, descriptor, on, offen=True, offset=row * fragment.rows * size)
-                for row in some:
-                    target = tile.base(row, across)[dword]
-                    for part in range(1, together):
-                        k.v_lshl_or_b32(target, held[row, part], part * fragment.bits, target)
-    k.registers.release(column)
-    k.registers.release(offset)
-    k.registers.release(descriptor)
