@@ -23,6 +23,8 @@ PERSISTENT_ARGUMENTS = (ag.ContractArgument("batch", "u32", "products of this sh
 _MOST_TILES = 1 << 30
 _TYPICAL_EDGE = 8192
 """Rows and columns of a D that has several of the largest tiles for each workgroup of a GPU."""
+_SHARING_EDGE = 6400
+"""The same, with tiles of each size that are no whole round on any GPU."""
 _LEAST_WORTH = 128 * 256
 """Elements of a tile from which on the next one's loads are worth a build of their own: a D of several rounds of smaller ones has a round
 of larger ones, which load less."""
@@ -90,10 +92,12 @@ def persistent_options(p: ag.Values, variant: ag.Variant) -> list[dict[str, Any]
 
 
 def several_tiles(contract: ag.KernelContract) -> dict[str, Any]:
-    """What differs in the typical problem of a build: persistent workgroups have several tiles each, because what lies between two of them
-    has to be in the figures from which a choice is made."""
-    persistent = set(PERSISTENT_ARGUMENTS) <= set(contract.given)
-    return {"m": _TYPICAL_EDGE, "n": _TYPICAL_EDGE} if persistent else {}
+    """What differs in the typical problem of a build: persistent workgroups have several tiles each, and those of `streams` shared ones,
+    because what lies between two of them has to be in the figures from which a choice is made."""
+    if not set(PERSISTENT_ARGUMENTS) <= set(contract.given):
+        return {}
+    edge = _SHARING_EDGE if any(one.name == "share" for one in contract.given) else _TYPICAL_EDGE
+    return {"m": edge, "n": edge}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 from asmgen.author.contract.contract import ContractError
 from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject
+from asmgen.kernels.products.persistent import tiles_of
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import build_kernel
@@ -83,7 +84,16 @@ def test_what_stands_for_a_launch_has_the_tiles_of_its_first_workgroup(edge: int
 def test_figures_for_a_choice_have_several_tiles_of_a_workgroup() -> None:
     build = {"tile": "256x256x64", "schedule": "interleave"}
     of_one, of_several = (LIBRARY.typical_for(LIBRARY.contract("gfx950", {**build, "persistent": chained})) for chained in (False, True))
-    assert of_one == LIBRARY.typical and of_several["m"] * of_several["n"] == 4 * 256 * of_one["m"] * of_one["n"] // 256
+    assert of_one == LIBRARY.typical and of_several["m"] * of_several["n"] == 4 * 256 * 256 * 256
+
+
+@pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
+def test_figures_for_a_choice_have_shared_tiles(arch: str) -> None:
+    for variant in LIBRARY.variants(arch):
+        if LIBRARY.fixed(variant).get("stream_k", True):
+            contract = LIBRARY.contract_of(variant, {**LIBRARY.fixed(variant), "stream_k": True})
+            values = contract.resolve_run({**LIBRARY.fixed(variant), "stream_k": True, **LIBRARY.typical_for(contract)})
+            assert tiles_of(values, variant.tile) > values["workgroups"] and tiles_of(values, variant.tile) % values["workgroups"]
 
 
 REACHED: list[dict[str, Any]] = [
