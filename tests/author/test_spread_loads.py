@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.author.loop.spreading import spread_loads
-from asmgen.isa.registers import exec_, s, v
+from asmgen.author.loop.spreading import fill_gaps, spread_loads
+from asmgen.isa.registers import exec_, m0, s, v
 from asmgen.program.program import Instruction
 from asmgen.regalloc.plan import RegisterPlan
 
@@ -59,3 +60,55 @@ def test_nothing_moves_where_nothing_is_to_be_spread() -> None:
     k.v_mov_b32(v[50], 0)
     spread_loads(k)
     assert [item.name for item in k.items if isinstance(item, Instruction)] == ["buffer_load_dword", "v_mov_b32"]
+
+
+def gaps(waiting: Callable[[Builder], object], fill: Callable[[Builder], object] = lambda k: k.s_mov_b32(s[10], 0)) -> list[str]:
+    """The names of six loads, each after code for it, with other code that followed them among them."""
+    k = Builder("gaps", "gfx950", plan := RegisterPlan("gfx950", waves=1))
+    plan.pin("all", v[0:63])
+    plan.pin("some", s[0:15])
+    for number in range(LOADS):
+        fill(k)
+        k.buffer_load_dwordx4(v[4 * number:4 * number + 3], v[60], s[0:3], 0, offen=True)
+    end = len(k.items)
+    waiting(k)
+    fill_gaps(k, 0, end)
+    assert len({id(item) for item in k.items}) == len(k.items) == len(k.tags)
+    return [item.name for item in k.items if isinstance(item, Instruction) and item.name != "s_mov_b32"]
+
+
+def moves(count: int) -> Callable[[Builder], None]:
+    def emit(k: Builder) -> None:
+        for number in range(count):
+            k.v_mov_b32(v[40 + number % 8], number)
+    return emit
+
+
+def test_code_for_the_time_of_loads_stands_where_their_queue_is_full() -> None:
+    """A load of 1 KiB by each of four waves takes the cache's port 64 clk: 16 slots of issue."""
+    load, move = "buffer_load_dwordx4", "v_mov_b32"
+    assert gaps(moves(40)) == [load] * (AT_ONCE + 1) + [move] * 16 + [load] + [move] * 16 + [load] + [move] * 8
+    assert gaps(moves(3)) == [load] * (AT_ONCE + 1) + [move] * 3 + [load] * 2
+
+
+@pytest.mark.parametrize("waiting", [
+    lambda k: k.v_mov_b32(v[60], 0), lambda k: k.s_mov_b32(s[2], 0), lambda k: k.v_mov_b32(v[21], 0),
+    lambda k: k.v_add_f32(v[52], v[20], v[52]), lambda k: k.s_mov_b64(exec_, -1), lambda k: k.label("here"), lambda k: k.s_barrier()])
+def test_code_stays_after_the_loads_whose_registers_it_touches(waiting: Callable[[Builder], object]) -> None:
+    names = gaps(lambda k: (waiting(k), moves(20)(k)))
+    assert names[:LOADS] == ["buffer_load_dwordx4"] * LOADS
+
+
+def test_a_condition_goes_among_loads_only_with_its_use() -> None:
+    """The code for each load writes SCC: what the other code tests and what it selects by stand in one gap, or after the loads."""
+    def test(k: Builder) -> None:
+        moves(15)(k)
+        k.s_cmp_eq_u32(s[8], 0)
+        k.s_cselect_b32(s[9], 1, 0)
+
+    names = gaps(test, lambda k: k.s_add_u32(m0, s[10], 64))
+    assert names.index("s_cselect_b32") == names.index("s_cmp_eq_u32") + 1 < len(names) - 1
+    used = gaps(moves(2), lambda k: (k.s_add_u32(s[10], s[10], 64), k.s_addc_u32(s[11], s[11], 0)))
+    assert used.count("v_mov_b32") == 2 and all(after == "s_addc_u32" for before, after in pairwise(used) if before == "s_add_u32")
+    between = gaps(lambda k: k.s_add_u32(s[12], s[12], s[13]), lambda k: k.s_cselect_b32(s[10], 1, 0))
+    assert between[-1] == "s_add_u32"

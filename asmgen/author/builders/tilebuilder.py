@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -135,10 +135,11 @@ class TileBuilder(KernelBuilder):
 
     def pipeline(self, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
                  then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False,
-                 few: bool = False, chain: Chain | None = None, masked_end: int | None = None) -> Shape:
+                 few: bool = False, chain: Chain | None = None, masked_end: int | None = None,
+                 meanwhile: Callable[[], None] | None = None) -> Shape:
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
         check_written(self, {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit})
-        return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty, few, chain, masked_end)
+        return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty, few, chain, masked_end, meanwhile)
 
     def barrier_between_rounds(self, label: str) -> None:
         """A barrier, if code that runs again from `label` on needs one; see `asmgen.author.loop.rounds`."""

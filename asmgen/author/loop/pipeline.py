@@ -12,7 +12,7 @@ With two roles (`ProducerConsumer`) all of this stands twice: each role has its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -46,7 +46,8 @@ _PLAIN_REGISTERS = (1 << SGPR_BIT) - 1  # VGPRs and AGPRs
 
 def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
              then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False,
-             few: bool = False, chain: Chain | None = None, masked_end: int | None = None) -> Shape:
+             few: bool = False, chain: Chain | None = None, masked_end: int | None = None,
+             meanwhile: Callable[[], None] | None = None) -> Shape:
     """Emit the loop of `count` steps. `count` is an SGPR, which is used up, or a number. It is at least 1; with `empty` an SGPR may be 0,
     and then the waves go on after the loop.
 
@@ -64,6 +65,9 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
 
     - `few`: launches run few steps. Straight code then ends the loop, whatever its text costs: the loop would run as many steps of nothing.
 
+    - `meanwhile`: emits what each prologue does while its loads are in flight; SCC is free there. It moves among the loads as far as
+      registers let it (`asmgen.author.loop.spreading`). With `chain` this is `Chain.advance`.
+
     - `chain`: the pipeline runs for one item after another, each of `count` steps, an SGPR that stays (`asmgen.author.loop.chainedpaths`).
       The kernel ends after it.
 
@@ -80,10 +84,13 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
     if empty and roles:
         raise PipelineError(f"empty=True lets waves pass by the loop, and producers of {schedule.name} end after it; branch around the "
                             "pipeline before roles part", k.here())
+    if meanwhile is not None and (empty or roles):
+        raise PipelineError(f"meanwhile= is what each wave does after its first loads; {'without a step' if empty else 'of two roles'} "
+                            "there are none for all of them", k.here())
     if plain == 0:
         plain = None
     if chain is not None:
-        _check_chain(k, count, plain, roles or empty or early_exit is not None, then)
+        _check_chain(k, count, plain, roles or empty or early_exit is not None or meanwhile is not None, then)
     given = {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit}
     k.region("main loop")
     k.counted = {}
@@ -118,6 +125,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             k.roles = consumers, producers
         else:
             copies = Copies(k, units, schedule, groups, epilogue=epilogue, early_exit=early_exit)
+            copies.waiting = meanwhile
             if epilogue is not None and not overlap_pays(copies):
                 copies.epilogue = None
             done = k.fresh("pipeline_done")
@@ -164,8 +172,8 @@ def _emit_epilogue(k: Builder, then: Then | None, copies: Copies) -> None:
 
 def _check_chain(k: Builder, count: Reg | int, plain: Reg | int | None, other: bool, then: Then | None) -> None:
     if not isinstance(count, Reg) or plain is not None or other or then is None:
-        raise PipelineError("a chain of items has a count in an SGPR and an epilogue (then=), and neither roles, plain=, empty= nor "
-                            "early_exit=", k.here())
+        raise PipelineError("a chain of items has a count in an SGPR and an epilogue (then=), and neither roles, plain=, empty=, "
+                            "meanwhile= nor early_exit=", k.here())
 
 
 def _checked_graph(copies: Copies, way: Way, count: Reg | int, plain: Reg | int | None, chained: ChainedPaths | None,

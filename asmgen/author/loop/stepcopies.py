@@ -16,6 +16,7 @@ from asmgen.author.loop.openings import Opening, opening_of
 from asmgen.author.loop.overlap import Epilogue, apart_from, crossed, filled, handing_on, overlapped, precedes
 from asmgen.author.loop.pathgraph import EXIT, PathCopy
 from asmgen.author.loop.redundantbarriers import barriers_between, redundant_barriers
+from asmgen.author.loop.spreading import fill_gaps
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
 from asmgen.author.step.effects import Unit
@@ -125,13 +126,16 @@ class Copies:
                    if isinstance(entry, Unit)]
         phase = opening.placed[0][1].phase if opening.placed else 0
         found = [self._note("prologue", phase, whole, True, stands)]
+        begin = len(self.k.items)
         for units, span, more in opening.placed:
             for unit in units:
                 self._append(unit)
             if more:
                 self._advance(span)
         if self.waiting is not None:
+            end = len(self.k.items)
             self.waiting()
+            fill_gaps(self.k, begin, end)
         for sync in opening.settled:
             self._sync(sync)
         if not any(Sync("open") in copy for copy in copies):
