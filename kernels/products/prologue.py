@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import asmgen as ag
+from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.contract import is_dealt
 from asmgen.kernels.products.feed import Feed
 from asmgen.kernels.products.layouts import by_columns, most_apart
 from asmgen.kernels.products.sides import argument, divide_by_edge, side
 from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave, to_own_matrices, whole_steps
+
+
+def clear(k: ag.TileBuilder, C: ag.TileGrid) -> Callable[[], None] | None:
+    """C = 0 while the arguments are in flight. With `preload` the first loads wait for none: then nothing is emitted, and what is given
+    clears C among them, as `meanwhile` of the pipeline. A product without a whole step has no loop that would do so."""
+    if k.p.preload and not takes_any_k(k.parameters):
+        return partial(ag.zero, k, *C)
+    ag.zero(k, *C)
+    return None
 
 
 def place(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> None:

@@ -21,7 +21,7 @@ from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feeds import feed_of, order_of_b
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.persistent import Tiles, zero_sums
-from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
+from asmgen.kernels.products.prologue import begin_feeds, clear, corners_of, place
 from asmgen.kernels.products.streamed import StreamTiles, with_parts
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Modulo(beside=__file__), ELEMENTS: ag.PingPong()}
@@ -55,7 +55,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
 
     wm, wn = k.wave_grid(down, across)
     tiles: Tiles | None = None
-    left = None
+    left = clearing = None
     if is_streamed(k.parameters):
         zero_sums(k, C)
         tiles = streamed = StreamTiles.shared(k, row0, column0, steps)
@@ -64,7 +64,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         zero_sums(k, C)
         tiles = Tiles.of(k, row0, column0)
     else:
-        ag.zero(k, *C)  # while the arguments are in flight
+        clearing = clear(k, C)
         place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
@@ -105,5 +105,5 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         return
     any_k = takes_any_k(k.parameters)
     ends = make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps and not any_k)
-    k.pipeline(step, steps, schedule, groups=group, empty=any_k,
+    k.pipeline(step, steps, schedule, groups=group, empty=any_k, meanwhile=clearing,
                then=after_last_columns(k, ends, LastColumns(C, A, B[0], (of_a, of_b), (row0, column0), (wm, wn))))

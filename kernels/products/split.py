@@ -180,7 +180,7 @@ def _sums_of_waves(p: ag.Values, depth: int) -> list[int]:
 
 def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, Any]]:
     """As many parts as fill the compute units once and twice, or leave none idle in the last round. Kernels so short gain by arguments that
-    the hardware loads, those of few rows or columns without parts too."""
+    the hardware loads; so do those without parts whose tiles are one round, as no other workgroup hides how they begin."""
     alone = [*persistent_options(p, variant), *stream_options(p, variant)]
     if p.get("invariant"):
         return alone  # `settled_parts`
@@ -188,7 +188,7 @@ def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[st
     tiles, steps = p["batch"] * -(-edges(p)[0] // rows) * -(-edges(p)[1] // columns), -(-p["k"] // depth)
     asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)
     each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
-    alone += [{"preload": True}] if is_dealt(variant) else []
+    alone += [{"preload": True}] if is_dealt(variant) or tiles <= units else []
     return alone + [{"split_k": split, "preload": True} for split in sorted(-(-steps // count) for count in each)]
 
 
@@ -224,9 +224,18 @@ def timed_as(build: ag.Values) -> ag.Values:
 
 
 def to_own_matrices(k: ag.TileBuilder) -> None:
-    """Move the pointers to the matrices of the workgroup."""
+    """Move the pointers to the matrices of the workgroup. With `preload` the first matrix waits for no argument: its strides come later
+    than what the hardware loads."""
     with own_matrix(k) as matrix:
-        to_matrices(k, matrix)
+        if not k.p.preload or k.parameters.get("pointers"):
+            to_matrices(k, matrix)
+            return
+        first = k.fresh("first_matrix")
+        with k.block("to the workgroup's matrices"):
+            k.s_cmp_eq_u32(matrix, 0)
+            k.s_cbranch_scc1(first)
+            to_matrices(k, matrix)
+            k.label(first)
 
 
 @contextmanager

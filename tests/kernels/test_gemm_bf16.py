@@ -110,10 +110,10 @@ def deletions(program: Program, names: tuple[str, ...]) -> Iterator[tuple[Instru
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("arch", "preload"), [("gfx950", True), ("gfx942", False), ("gfx942", True)])
 def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool, part: int) -> None:
-    """An odd and an even number of steps, a single one, C, and whole columns of two steps and more reach every path; old firmware the
-    compatibility entry."""
+    """An odd and an even number of steps, a single one, C, a batch, and whole columns of two steps and more reach every path; old firmware
+    the compatibility entry."""
     survivors = []
-    shapes = ({"k": 256}, {"k": 320}, {"k": 64}, {"k": 128, "n": 128}, {"k": 64, "alpha": 2.0, "beta": 0.5})
+    shapes = ({"k": 256}, {"k": 320}, {"k": 64}, {"k": 128, "n": 128}, {"k": 64, "alpha": 2.0, "beta": 0.5, "batch": 2})
     runs: list[tuple[dict[str, Any], bool]] = [*((shape, True) for shape in shapes), *([({"k": 64}, False)] * preload)]
     for item, mutant in islice(deletions(built(arch, preload).kernel.program, ("s_waitcnt", "s_barrier")), part, None, PARTS):
         for number, (more, firmware) in enumerate(runs):

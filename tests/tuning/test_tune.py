@@ -240,7 +240,9 @@ def test_tensors_get_the_variant_that_is_predicted_fastest(objdump: tuple[str, .
 ])
 def test_parts_that_fill_the_gpu_are_tried(shape: tuple[int, int, int], splits: list[int]) -> None:
     given = dict(zip("mnk", shape, strict=True)) | {"tile": "64x64x64"}
-    assert [one.build["split_k"] for one in candidates(family("gemm-bf16"), "gfx950", given, 256)] == splits
+    tried = [one.build for one in candidates(family("gemm-bf16"), "gfx950", given, 256)]
+    assert list(dict.fromkeys(build["split_k"] for build in tried)) == splits
+    assert [build["preload"] for build in tried if build["split_k"] == 1] == [False] + [True] * (shape[0] == 64)  # of one round
     assert [one.build["split_k"] for one in candidates(family("gemm-bf16"), "gfx950", given)] == [1]
     assert {one.build["split_k"] for one in candidates(family("gemm-bf16"), "gfx950", given | {"split_k": 3}, 256)} == {3}
     assert {one.build["preload"] for one in candidates(family("gemm-bf16"), "gfx950", given | {"preload": False}, 256)} == {False}
