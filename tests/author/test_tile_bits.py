@@ -10,7 +10,7 @@ import pytest
 
 from asmgen.author.ops.bits import and_, indices, or_, shift_left, shift_right, xor
 from asmgen.author.ops.draws import philox
-from asmgen.author.ops.elementwise import add, fma, mul, sub
+from asmgen.author.ops.elementwise import add, fma, max_, min_, mul, sub
 from asmgen.author.ops.selects import Comparison, compare, where
 from asmgen.author.ops.vectors import row_vector
 from asmgen.author.schedule.schedules import InOrder
@@ -67,7 +67,7 @@ def test_bits_of_tiles_vectors_scalars_and_numbers(arch: str) -> None:
     s = scalar(run, 0x9E3779B9)
     u, w = words(a), words(b)
     at = np.arange(16, dtype=np.uint32)[:, None]
-    cases: list[tuple[Callable[[Tile], None], Array]] = [
+    cases: list[tuple[Callable[[Tile], object], Array]] = [
         (lambda out: shift_left(k, out, x, 13), u << np.uint32(13)),
         (lambda out: shift_right(k, out, x, rows), u >> at),
         (lambda out: shift_right(k, out, x, 9, signed=True), (u.view(np.int32) >> 9).view(np.uint32)),
@@ -80,7 +80,14 @@ def test_bits_of_tiles_vectors_scalars_and_numbers(arch: str) -> None:
         (lambda out: sub(k, out, 3, x), np.uint32(3) - u),
         (lambda out: mul(k, out, x, 0x21F0AAAD), u * np.uint32(0x21F0AAAD)),
         (lambda out: mul(k, out, x, s), u * np.uint32(0x9E3779B9)),
-        (lambda out: add(k, out, x, rows), u + at)]
+        (lambda out: add(k, out, x, rows), u + at),
+        (lambda out: add(k, out, x, y), u + w),
+        (lambda out: add(k, out, x, -0x7FFF1234), u - np.uint32(0x7FFF1234)),
+        (lambda out: (add(k, out, x, y), add(k, out, out, out)), (u + w) * np.uint32(2)),
+        (lambda out: sub(k, out, x, y), u - w),
+        (lambda out: mul(k, out, x, y), u * w),
+        (lambda out: max_(k, out, x, y), np.maximum(u.view(np.int32), w.view(np.int32)).view(np.uint32)),
+        (lambda out: min_(k, out, x, 7), np.minimum(u.view(np.int32), 7).view(np.uint32))]
     for number, (op, _) in enumerate(cases):
         out = run.tile(f"out{number}", (16, 16), lanes(arch))
         op(out)
