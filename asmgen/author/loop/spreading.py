@@ -58,7 +58,7 @@ def fill_gaps(k: Builder, begin: int, end: int) -> None:
     waiting = list(zip(k.items[end:], k.tags[end:], strict=True))
     if not waiting or any(_holds(item, tag, ()) for item, tag in (*loads, *waiting)):
         return
-    loading, other = _Straight([item for item, _ in loads]), _Straight([item for item, _ in waiting])
+    loading, other = _StraightCode([item for item, _ in loads]), _StraightCode([item for item, _ in waiting])
     machine = StepMachine(k.arch, k.waves_per_simd)
     at_once = int(machine.timing["vmem_queue"]) // (machine.waves * SIMDS)
     placed: list[tuple[Item, Tag]] = []
@@ -79,7 +79,7 @@ def fill_gaps(k: Builder, begin: int, end: int) -> None:
     k.rearranged(begin, [*placed, *waiting[taken:]])
 
 
-class _Straight:
+class _StraightCode:
     """Straight code: the effects of its instructions, and by position which registers are read from there on before they are written,
     which are written, and of which of these nothing stays."""
 
@@ -95,7 +95,7 @@ class _Straight:
         for rows in (self.live, self.written, self.renewed):
             rows.reverse()
 
-    def lets(self, number: int, other: _Straight, first: int, end: int) -> bool:
+    def lets(self, number: int, other: _StraightCode, first: int, end: int) -> bool:
         """Whether instructions `first` to `end` of code that follows this may stand before the one of that number."""
         moved = other.effects[first:end]
         reads = writes = 0
