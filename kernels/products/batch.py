@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import asmgen as ag
+from asmgen.kernels.products.contract import is_streamed
 from asmgen.kernels.products.sides import edges
 
 MOST_LAUNCHED = 65535
@@ -134,6 +135,10 @@ def _to_matrix(k: ag.TileBuilder, name: str, batch: ag.Reg, bytes_: ag.Reg, high
     k.s_mul_hi_u32(bytes_[1], batch, stride[0])
     k.s_mul_i32(high, batch, stride[1])
     k.s_add_u32(bytes_[1], bytes_[1], high)
+    if is_streamed(k.parameters):  # after shared tiles, which are the last ones, a workgroup goes back
+        k.s_ashr_i32(high, batch, 31)
+        k.s_and_b32(high, high, stride[0])
+        k.s_sub_u32(bytes_[1], bytes_[1], high)
     bits = _bits(k, name)
     if bits < 8:  # strides of smaller elements are whole bytes
         _to_bytes(k, bytes_, high, bits)

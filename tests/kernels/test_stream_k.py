@@ -68,8 +68,9 @@ def test_each_step_is_made_once_and_each_slot_is_one_part(tiles: int, workgroups
 CASES: list[dict[str, Any]] = [
     # ranges that begin and end within tiles, cut rows and columns, alpha and C; in all orders
     {"m": 130, "n": 388, "k": 1088, "workgroups": 3, "share": 3, "beta": 0.5, "alpha": 2.0},
-    # fewer tiles than workgroups, in a batch, a stride that no wide store serves; a tile of more parts than are asked for together
-    {"m": 40, "n": 250, "k": 1152, "workgroups": 6, "share": 3, "batch": 2, "beta": 1.0, "ldc": 257},
+    # in a batch back to the first matrix, a stride that no wide store serves
+    {"m": 40, "n": 250, "k": 1152, "workgroups": 3, "share": 3, "batch": 2, "beta": 1.0, "ldc": 257},
+    # fewer tiles than workgroups, more parts than are asked for together
     {"m": 16, "n": 128, "k": 2304, "workgroups": 9, "share": 1},
     # no tile is shared: both ways from an even and an odd number of steps to the next tile
     {"m": 16, "n": 264, "k": 320, "workgroups": 1}, {"m": 16, "n": 256, "k": 256, "workgroups": 1, "batch": 2},
