@@ -86,6 +86,20 @@ def test_lanes_left_out_keep_what_differs_between_waves(lanes: str, status: str)
     assert prove_races(program_of(BEGIN + BY_A_LANE.format(lanes=lanes) + END), BLOCK).status == status
 
 
+@pytest.mark.parametrize("status", [PROVEN, REFUTED])
+def test_results_of_loads_under_masks_do_not_double_the_nodes_each(status: str) -> None:
+    """Eighteen registers, each constant where a branch skips its load: 2^18 combinations, as compilers write them."""
+    load = "v_mov_b32 v{0}, 0\ns_and_saveexec_b64 s[28:29], vcc\ns_cbranch_execz skip{0}\nglobal_load_dword v{0}, v3, s[8:9]\n" \
+           "skip{0}:\ns_or_b64 exec, exec, s[28:29]\n"
+    loads, writes, later = ("".join(map(text.format, range(20, 38)))
+                            for text in (load, "ds_write_b32 v3, v{0}\n", "v_mov_b32 v{0}, v3\nds_read_b32 v8, v{0}\n"))
+    writes = f"s_waitcnt vmcnt(0)\n{writes}"
+    read = f"s_waitcnt lgkmcnt(0)\ns_barrier\nds_read_b32 v8, v4\n{later}"
+    code = loads + writes + (read if status == PROVEN else read.replace("s_barrier\n", ""))
+    proof = prove_races(program_of(BEGIN + "v_cmp_gt_u32 vcc, v10, v3\n" + code + END), BLOCK, once=True)
+    assert proof.status == status, proof.reason
+
+
 def test_a_read_beside_what_all_waves_write_is_a_race() -> None:
     proof = prove_races(program_of(BEGIN + "v_mov_b32 v9, 0\nds_write_b32 v9, v0\nds_read_b32 v8, v9\n" + END), BLOCK)
     assert proof.status == REFUTED and "ds_read_b32" in proof.reason
@@ -229,7 +243,7 @@ def test_no_barrier_of_an_interleaved_product_can_be_spared() -> None:
         assert proof_of(built, shorter).status == REFUTED
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(22))
 def test_what_is_proven_of_a_random_program_does_not_race(seed: int) -> None:
     proof, races = judged(seed)
     assert not (proof.status == PROVEN and races)

@@ -1,6 +1,7 @@
 """Whether nothing speaks against a way that a race needs: after ways have joined, no branch on it is decided by what is not known.
 
-A branch after a join may be one that the way taken before it decides, as in code that tests one condition twice.
+A branch after a join may be one that the way taken before it decides, as in code that tests one condition twice. It is none where all that
+may follow comes to the access without another barrier, as after loads under masks.
 """
 
 from __future__ import annotations
@@ -15,10 +16,31 @@ _LONGEST = 2000
 def straight(paths: ValuePaths, barrier: Key, access: Key, alive: Lifetimes, waves: int) -> bool:
     """Whether such a way leads from a barrier (or a begin) to an access after it, or from an access to a barrier over which it lives."""
     flying = access in alive.at_barrier.get(barrier, frozenset())
-    return flying and _leads(paths, access, barrier, waves) or _leads(paths, barrier, access, waves)
+    return flying and _leads(paths, access, barrier, waves, set()) \
+        or _leads(paths, barrier, access, waves, _inevitable(paths, access, alive, waves))
 
 
-def _leads(paths: ValuePaths, start: Key, end: Key, waves: int) -> bool:
+def _inevitable(paths: ValuePaths, access: Key, alive: Lifetimes, waves: int) -> set[int]:
+    """The nodes from which every way comes to an access of the same bytes, if loops end, before it passes a barrier."""
+    ends = paths.nodes[access[0]]
+    same = {node.number for node in paths.nodes if node.block == ends.block and node.touched.get(access[1]) == ends.touched[access[1]]}
+    barred = {number for number, position in alive.at_barrier
+              if number not in same or paths.nodes[number].block == ends.block and position < access[1]}
+    same -= barred
+    leading: list[list[int]] = [[] for _ in paths.nodes]
+    missing = set(barred)
+    for node in paths.nodes:
+        if node.waves & waves and node.number not in same:
+            ways = [way for way in node.ways if paths.nodes[way].waves & waves]
+            for way in () if node.number in barred else ways:
+                leading[way].append(node.number)
+            if not ways:
+                missing.add(node.number)
+    return {node.number for node in paths.nodes} - reached(leading, sorted(missing))
+
+
+def _leads(paths: ValuePaths, start: Key, end: Key, waves: int, sure: set[int]) -> bool:
+    """Whether a way leads from one place to another; a node in `sure` comes there by all ways."""
     if start[0] == end[0] and start[1] < end[1]:
         return True
     counts = [0 for _ in paths.nodes]
@@ -29,6 +51,8 @@ def _leads(paths: ValuePaths, start: Key, end: Key, waves: int) -> bool:
     while waiting and len(seen) < _LONGEST:
         number, joined = waiting.pop()
         ways = [way for way in paths.nodes[number].ways if paths.nodes[way].waves & waves]
+        if number in sure and number != start[0]:
+            return True
         if joined and len(ways) > 1:
             continue
         for way in ways:

@@ -2,8 +2,9 @@
 loops with a known number of rounds and halves of the waves that go other ways are told apart.
 
 A register that has held too many values at a block's begin is unknown there from then on, so that the nodes come to an end: many for
-registers that addresses in LDS come from, few for others, as counters that are compared with what nobody knows. Whatever waves do is a path
-through the nodes. Nothing is run.
+registers that addresses in LDS come from, few for others, as counters that are compared with what nobody knows. At a block with many nodes
+a register is unknown that was unknown on one way there: results of loads under a mask, else a constant, would double the nodes each.
+Whatever waves do is a path through the nodes. Nothing is run.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from asmgen.program.wavevalues import first_state, mattering, waves_of, ways_aft
 from asmgen.regalloc.dataflow import solve_masks
 
 FEW, SOME, MANY = 4, 8, 40
+_CROWD = 4
+"""A block is crowded where it has this many nodes for each value that a register may have."""
 _MOST_STEPS = 400_000
 """Bounds of the work, not of what is right: beyond them a register, or the whole, is unknown."""
 _EXEC, _SCC = 3 << EXEC_BIT, 1 << SCC_BIT
@@ -80,6 +83,9 @@ class ValuePaths:
         self._known: dict[tuple[object, ...], int] = {}
         self._values: dict[tuple[int, int], set[int]] = {}
         self._lost = [0 for _ in flow.blocks]
+        self._sure = [-1 for _ in flow.blocks]
+        """By block, the registers that are known in all nodes."""
+        self._nodes_of = [0 for _ in flow.blocks]
         self._digests: dict[tuple[int, int], tuple[Value, int]] = {}
         self._queue: deque[int] = deque()
         begins = {0, flow.block_of[program.labels[program.entry]]} if program.entry else {0}
@@ -121,6 +127,8 @@ class ValuePaths:
         waves = sum(1 << wave for wave, comes in enumerate(state.waves.tolist()) if comes)
         known: dict[int, Value] = {}
         key: list[object] = [block, waves]
+        if self._nodes_of[block] >= _CROWD * max(self._most):
+            self._lost[block] |= ~self._sure[block]
         live, lost = self._live[block], self._lost[block]
         for bit in sorted(state.known):
             if not live >> bit & 1 or lost >> bit & 1:
@@ -138,6 +146,8 @@ class ValuePaths:
         if found is None:
             found = self._known[tuple(key)] = len(self.nodes)
             self.nodes.append(Node(found, block, waves, State(state.waves, known)))
+            self._nodes_of[block] += 1
+            self._sure[block] &= sum(1 << bit for bit in known)
             self._queue.append(found)
         return found
 
