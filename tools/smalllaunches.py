@@ -32,7 +32,7 @@ def launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
     for name, parameter in own.items():
         if parameter.multiple_of > 1 and name in small:
             found += [values | {name: parameter.multiple_of * steps} for steps in _STEPS for values in (small, full)]
-    longest = found[-1]
+    longest = next(one for one in reversed(found) if groups_of(contract, build, one) == size)  # a rule may refuse others
     cut = longest | {name: small[name] - 1 for name, parameter in own.items() if parameter.multiple_of == 1 and small.get(name, 0) > 1}
     found += [values | {parameter.name: other} for values in (longest, cut) for parameter in contract.parameters
               for other in _values(parameter, build) if isinstance(parameter.default, float)]

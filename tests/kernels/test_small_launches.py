@@ -26,6 +26,13 @@ def test_launches_are_one_workgroup_with_short_and_long_loops() -> None:
     assert all(contract.grid_of(contract.resolve_run(launch)) == (1, 1, 1) for launch in found)
 
 
+def test_lengths_that_a_rule_refuses_are_passed_over() -> None:
+    """Shuffled weights of 4 bits have 64 columns in 32 bytes, and k is a multiple of 32 elsewhere."""
+    build = {"b_order": "shuffled"}
+    found = launches(family("gemm-mx").contract("gfx950", build), build)
+    assert {launch["k"] % 64 for launch in found} == {0} and len(found) > 2
+
+
 def drawn(build: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """The first launches that are drawn for a build of attention-forward."""
     contract = family("attention-forward").contract("gfx950", build)
