@@ -10,6 +10,9 @@ from asmgen.kernels.products.batch import to_matrix_of_c
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.sides import argument, d_by_columns, result
 
+_TOGETHER = 16
+"""Accumulators of a lane that short code takes: what C is asked for at once (`ag.combining`)."""
+
 
 @dataclass(frozen=True)
 class ProductEpilogue:
@@ -45,6 +48,19 @@ def add_bias(k: ag.TileBuilder, corners: Sequence[ag.Corner], bias: ag.Numbers, 
         ag.add_along_rows(k, corners, bias, row0, None, wn)
     else:
         ag.add_along_columns(k, corners, bias, column0, None, wn)
+
+
+def _narrow(k: ag.TileBuilder, corners: Sequence[ag.Corner], wn: ag.WaveIndex) -> tuple[list[ag.Corner], ag.WaveIndex]:
+    """Corners cut along columns so that a row of their fragments has `_TOGETHER` accumulators of a lane, if it has more; and the waves
+    across, counted in such columns."""
+    first = corners[0].tile
+    pieces = first.across * first.fragment.registers // _TOGETHER
+    if pieces <= 1:
+        return list(corners), wn
+    width, counted = first.columns // pieces, k.registers.sgprs(1, "narrow_columns_before")
+    k.s_mul_i32(counted, wn.register, pieces)
+    return [ag.Corner(corner.tile.part(0, column, first.rows, width), corner.row, corner.column + column)
+            for corner in corners for column in range(0, first.columns, width)], ag.WaveIndex("narrow", counted, pieces * wn.count)
 
 
 def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
@@ -118,10 +134,11 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
 
     def rest_in_parts() -> None:
         to_matrix_of_c(k, k.ids["z"])
-        rows, width = corners[0].tile.rows, corners[0].tile.columns * wn.count
-        with ag.each_corner(k, corners, row0, column0, argument(k, "m"), wm, in_parts=True) as at, \
-                ag.combining(k, [at.corner], c.rows(at.row, rows), at.column, None, wn, alpha, beta) as combined, \
-                ag.storing(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, width) as stored, \
+        narrow, wave = _narrow(k, corners, wn)
+        rows, width = corners[0].tile.rows, corners[0].tile.columns * (wn.count - 1) + narrow[0].tile.columns
+        with ag.each_corner(k, narrow, row0, column0, argument(k, "m"), wm, in_parts=True) as at, \
+                ag.combining(k, [at.corner], c.rows(at.row, rows), at.column, None, wave, alpha, beta) as combined, \
+                ag.storing(k, d.rows(at.row, rows), at.column, [at.corner], None, wave, width) as stored, \
                 ag.each_part(k, at, argument(k, "m")) as row:
             general, added, done = (k.fresh(name) for name in ("alpha_beta", "alpha_and_c", "combined"))
             ag.unless_plain(k, alpha, beta, general)
@@ -135,7 +152,7 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
             combined.combine(done)
             k.label(done)
             if bias is not None:
-                add_bias(k, [at.corner], bias, row, at.column, wn)
+                add_bias(k, [at.corner], bias, row, at.column, wave)
             stored.store()
             combined.down(at.corner.tile.rows)
             stored.down(at.corner.tile.rows)

@@ -115,9 +115,11 @@ def each_part(k: TileBuilder, at: MovedCorner, rows: Reg) -> Iterator[Reg]:
             if position:
                 k.s_branch(body)
                 k.label(labels[position - 1])
-            for to, source in zip(at.corner.tile.registers, part.registers, strict=True):
-                k.v_accvgpr_read_b32(to, source)
+            for to, source in zip(at.parts[0].registers, part.registers, strict=True) if position else ():
+                k.v_accvgpr_mov_b32(to, source)
         k.label(body)
+        for to, source in zip(at.corner.tile.registers, at.parts[0].registers, strict=True):
+            k.v_accvgpr_read_b32(to, source)
         yield row
         k.s_add_u32(row, row, at.corner.tile.rows)
         k.s_cmp_ge_u32(row, rows)
