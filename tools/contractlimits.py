@@ -6,15 +6,22 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from asmgen.author.contract.contract import KernelContract, Parameter, Values
+from asmgen.author.contract.contract import Formula, KernelContract, Parameter, Values
 from asmgen.emulator.terms.polynomials import WORD
 from asmgen.isa.errors import AsmgenError
 
+_MULTIPLES = (1, 8, 64)
+"""Of what a parameter itself must be a multiple of: rules ask for even strides, and for such of 4, 8 and 16 bytes."""
+
 
 def greatest_grid(contract: KernelContract, build: Values) -> tuple[int, int, int]:
-    """The most workgroups along each axis of launches at the limits."""
-    sizes = [parameter.name for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int]
-    grids = [contract.grid_of(launch) for launch in limit_launches(contract, build, sizes)]
+    """The most workgroups along each axis of launches at the limits, where what formulas make may also be as small as it may."""
+    own = [parameter for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int]
+    sizes = [parameter.name for parameter in own if not isinstance(parameter.default_from, Formula)]
+    least = {parameter.name: parameter.minimum or parameter.multiple_of for parameter in own if isinstance(parameter.default_from, Formula)}
+    found = limit_launches(contract, build, sizes)
+    smaller = [_resolved(contract, build, {**launch, name: value}) for launch in found for name, value in least.items()]
+    grids = [contract.grid_of(launch) for launch in (*found, *smaller) if launch is not None]
     x, y, z = (max(sides) for sides in zip(*grids, strict=True)) if grids else (WORD - 1,) * 3
     return x, y, z
 
@@ -50,18 +57,34 @@ def _launches(contract: KernelContract, build: Values, names: Collection[str]) -
 
 
 def _enlarged(contract: KernelContract, build: Values, values: dict[str, Any], parameter: Parameter) -> dict[str, Any]:
-    """With a parameter as large as the others allow, by halving."""
-    step = parameter.multiple_of
-    low = int(values.get(parameter.name) or parameter.minimum or 0) // step
-    high = int(WORD - 1 if parameter.maximum is None else parameter.maximum) // step
-    if _resolved(contract, build, values | {parameter.name: high * step}) is not None:
-        return values | {parameter.name: high * step}
-    if _resolved(contract, build, values | {parameter.name: low * step}) is None:
+    """With a parameter as large as the others allow, where rules may ask for multiples."""
+    resolved = _resolved(contract, build, values)
+    if resolved is None:
         return values
+    least, most = int(resolved[parameter.name]), int(WORD - 1 if parameter.maximum is None else parameter.maximum)
+    top = values | {parameter.name: most // parameter.multiple_of * parameter.multiple_of}
+    if most > least and _resolved(contract, build, top) is not None:
+        return top
+    factors = _MULTIPLES if isinstance(parameter.default_from, Formula) else (1,)
+    largest = max(_largest(contract, build, values, parameter, least, parameter.multiple_of * factor) for factor in factors)
+    return values if largest == least else values | {parameter.name: largest}
+
+
+def _largest(contract: KernelContract, build: Values, values: dict[str, Any], parameter: Parameter, least: int, step: int) -> int:
+    """The largest multiple of a step that is found by halving from a value on that is allowed."""
+    low, high = -(-least // step), int(WORD - 1 if parameter.maximum is None else parameter.maximum) // step
+
+    def allowed(count: int) -> bool:
+        return _resolved(contract, build, values | {parameter.name: count * step}) is not None
+
+    if high <= low or not allowed(low):
+        return least
+    if allowed(high):
+        return high * step
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _resolved(contract, build, values | {parameter.name: middle * step}) is not None else (low, middle)
-    return values | {parameter.name: low * step}
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return low * step
 
 
 def _resolved(contract: KernelContract, build: Values, values: Values) -> dict[str, Any] | None:

@@ -50,6 +50,30 @@ def executed(program: Program, counts: Iterable[Sequence[int]]) -> Executed:
     return Executed(len(able) - len(missing), len(able), missing)
 
 
+def rounds(program: Program, counts: Sequence[int]) -> tuple[bool, ...]:
+    """Of each loop, by back edge, whether a launch shows that it went round: its begin ran more often than what leads there from outside,
+    or its end more often than what follows beside."""
+    flow = control_flow(program)
+
+    def ran(number: int) -> int:
+        return counts[flow.blocks[number].last]
+
+    found = []
+    for loop in flow.loops():
+        head, latch = flow.block_of[loop.first], flow.block_of[loop.last]
+        outside = [number for number in flow.blocks[head].predecessors if number not in loop.blocks]
+        beside = [number for number in flow.blocks[latch].successors if number != head]
+        found.append(bool(outside) and ran(head) > sum(map(ran, outside)) or ran(latch) > sum(map(ran, beside)))
+    return tuple(found)
+
+
+def never_round(program: Program, counts: Iterable[Sequence[int]]) -> list[int]:
+    """The positions of back edges that none of the launches shows to be taken."""
+    loops = control_flow(program).loops()
+    taken = [any(by_launch) for by_launch in zip(*(rounds(program, row) for row in counts), strict=True)] or [False] * len(loops)
+    return [loop.last for loop, went in zip(loops, taken, strict=True) if not went]
+
+
 def together(parts: Iterable[Executed]) -> Executed:
     """Of several kernels as one; the positions in `missing` are those of each."""
     found = list(parts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from asmgen.author.contract.contract import KernelContract, Value, Values
+from asmgen.author.contract.contract import Formula, KernelContract, Value, Values
 from asmgen.isa.errors import AsmgenError
 from asmgen.tools.smalllaunches import drawn_launches, launches
 
@@ -60,6 +60,30 @@ def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], S
             by_step.append(tuple(launch for launch in found if _groups(contract, build, launch) == groups))
         if len(by_step[1]) >= _LEAST_STEPS and (steps is None or _decides(contract, build, by_step[1], steps)):
             yield Lengths(parameter.name, *by_step)
+
+
+def repeated_rows(contract: KernelContract, build: Values) -> Iterator[Lengths]:
+    """Launches of one workgroup that takes one tile or row after another, where an option makes it do so: with each size that else takes
+    more workgroups in steps of what one takes at once, and one element short."""
+    given = launches(contract, build)
+    several = several_workgroups(contract, build, given)
+    full: dict[str, Any] = given[min(1, len(given) - 1)]
+    for option in contract.parameters if several is not None else ():
+        chosen = type(option.default) is int or isinstance(option.default_from, Formula)
+        if option.kind != "run" or option.type is not int or not chosen:
+            continue
+        own: list[dict[str, Any]] = [{option.name: value} for value in (1, _MOST_STEPS)]
+        many = _groups(contract, build, several or {})
+        one = next((values for values in own if _groups(contract, build, {**(several or {}), **values}) < many), None)
+        for name, step in full.items() if one is not None else ():
+            if type(step) is not int or _groups(contract, build, {**full, name: 2 * step}) == _groups(contract, build, full):
+                continue
+            found = [{**full, **(one or {})} | {name: step * count} for count in range(1, _MOST_STEPS + 1)]
+            found = [launch for launch in found if _groups(contract, build, launch) == 1]
+            yield Lengths(name, tuple(found), tuple(found))
+            cut = {**full, **(one or {})} | {name: 3 * step - 1}
+            if _groups(contract, build, cut) == 1:
+                yield Lengths(name, (cut,), (cut,))
 
 
 def _decides(contract: KernelContract, build: Values, found: Sequence[Values], steps: Callable[[Values], Sequence[int]]) -> bool:

@@ -19,11 +19,11 @@ from asmgen.program.program import Program
 from asmgen.tools.addressrun import AddressReport, run_addresses
 from asmgen.tools.algebrarun import SEED, run_algebra
 from asmgen.tools.build import Built
-from asmgen.tools.executed import executed
+from asmgen.tools.executed import executed, never_round, rounds
 from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
-from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, steady
+from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, repeated_rows, steady
 from asmgen.tools.runner import run_kernel
 from asmgen.tools.strainedruns import covering, strained_again, strained_launches
 
@@ -100,10 +100,12 @@ class Ran:
             run(launch)
         for size in lengths(contract, build, _steps_of(family, built)):
             self._lengthen(size, run)
+        for size in repeated_rows(contract, build) if never_round(judged, self.counts) else ():
+            self._lengthen(size, run)
         for magnitude in _MAGNITUDES:
             if _missing(judged, self.counts):
                 run(given_launches(contract, build)[0], magnitude)
-        for ran in covering(self.launched, self.counts):
+        for ran in self.covering(judged):
             if _missing(judged, self.counts):
                 run(ran.values, seed=FIRST_HUGE + SEED)
         for number, launch in enumerate(more_launches(contract, build)):
@@ -111,10 +113,14 @@ class Ran:
                 break
             run(launch)
 
+    def covering(self, judged: Program) -> list[Launched]:
+        """Launches that together execute all that all do, and in which each loop goes round that does in one."""
+        return covering(self.launched, [(*row, *rounds(judged, row)) for row in self.counts])
+
     def launch_strained(self, family: Family, built: Built, program: Program | None, until: float) -> None:
         """What algebra does not see, on floats: first a few launches, after `launch_all` those that together execute all that it did.
         Raises Found as `launch_all`."""
-        chosen = [one.values for one in covering(self.launched, self.counts)]
+        chosen = [one.values for one in self.covering(program or built.kernel.program)]
         for values, seed, wrong in strained_again(family, built, program, chosen) if chosen else strained_launches(family, built, program):
             if wrong:
                 raise Found(wrong, values, seed)
@@ -168,6 +174,9 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
         why = f"; {ran.approximate}" if ran.approximate else ""
         return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(missing)} instructions are executed by none of the launches{why}",
                      _placed(judged, missing[0]))
+    once = never_round(judged, ran.counts)
+    if once:
+        return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(once)} loops go round in none of the launches", _placed(judged, once[0]))
     for number, kernel in enumerate(built.kernel.launches):
         left = _missing(kernel.program, ran.beside.get(number, [])) if number != len(built.kernel.before) else []
         if left:
@@ -178,7 +187,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     claim = Claim(INDEX, PROVEN, scope, assumed)
     limits, counts = SeenAtLimits(), list[tuple[int, ...]]()
     longest = ran.launched[max(range(len(ran.counts)), key=lambda number: sum(ran.counts[number]))]
-    chosen = covering(ran.launched, ran.counts)
+    chosen = ran.covering(judged)
     for launched in (*chosen, *([longest] if longest not in chosen else [])):
         if claim.status == PROVEN:
             report = run_addresses(family, built, launched.values, launched.seed, program, launched.magnitude)

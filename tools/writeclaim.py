@@ -115,7 +115,7 @@ def _stores(program: Program, counts: Sequence[tuple[int, ...]]) -> list[int]:
 
 def larger_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Any]]:
     """That of several workgroups with whole and cut tiles, for each size one in which it alone makes workgroups many, and where workgroups
-    take one tile after another, such of fewer than tiles."""
+    take one tile or row after another, such of fewer workgroups."""
     given = given_launches(contract, build)
     yield given[0]
     small: dict[str, Any] = given[min(1, len(given) - 1)] or {
@@ -134,9 +134,16 @@ def larger_launches(contract: KernelContract, build: Values) -> Iterator[dict[st
                     break
         if best is not None:
             yield best
-    if any(parameter.name == "workgroups" and parameter.kind == "run" for parameter in contract.parameters):
-        yield from (fewer for count in (2, 3) if 1 < groups_of(contract, build, fewer := {**given[0], "workgroups": count})
-                    < groups_of(contract, build, given[0]))
+            yield from _fewer(contract, build, best, (2, 3))
+    yield from _fewer(contract, build, given[0], (2, 3))
+
+
+def _fewer(contract: KernelContract, build: Values, launch: dict[str, Any], counts: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """The launch with fewer workgroups, but several, by a number that is no size."""
+    for option in contract.parameters:
+        if option.kind == "run" and option.type is int and (option.default_from or type(option.default) is int):
+            several = ({**launch, option.name: count} for count in counts if option.name not in launch)
+            yield from (fewer for fewer in several if 1 < groups_of(contract, build, fewer) < groups_of(contract, build, launch))
 
 
 def further_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Any]]:

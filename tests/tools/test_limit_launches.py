@@ -159,6 +159,13 @@ def test_both_halves_of_a_product_are_no_wrap() -> None:
         assert left(term) == (() if whole else part)
 
 
+def test_limits_of_strides_that_rules_keep_even_and_above_rows() -> None:
+    """The largest x_stride that norm's contract names is odd, and the least is below its rows: neither is a launch."""
+    contract = build_kernel(family("norm"), "gfx950", {}, verify=False).kernel.contract
+    largest = contract.parameter("x_stride").maximum
+    assert any(largest - launch["x_stride"] < 8 for launch in limit_launches(contract, contract.resolve_build({}), ("rows", "x_stride")))
+
+
 def test_limits_are_as_far_as_the_contract_goes() -> None:
     contract = build_kernel(family("gemm-bf16"), "gfx950", {}, verify=False).kernel.contract
     build = contract.resolve_build({})

@@ -15,11 +15,13 @@ from asmgen.author.family.family import Family
 from asmgen.checks.mutants.valuemutants import MAXIMUM, value_mutants
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
+from asmgen.reader.assembly import read_text
 from asmgen.toolchain import assemble
 from asmgen.tools import runclaims
 from asmgen.tools.addressrun import AddressReport, run_addresses
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.certificate import _by_launches
+from asmgen.tools.executed import never_round
 from asmgen.tools.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
 from asmgen.tools.proofclasses import given_launches
 from asmgen.tools.proofsweep import default_builds
@@ -180,3 +182,24 @@ def test_statuses() -> None:
     proofs = {status: Proof("k", "gfx950", (Claim("races", status, "all"),), 0.0) for status in (PROVEN, REFUTED, UNKNOWN)}
     assert [proofs[status].status() for status in (PROVEN, REFUTED, UNKNOWN)] == [0, 1, 0]
     assert [proofs[status].status(strict=True) for status in (PROVEN, REFUTED, UNKNOWN)] == [0, 1, 1]
+
+
+@pytest.mark.slow
+def test_rows_that_waves_take_one_after_another_go_round() -> None:
+    """norm's launches of few rows never come to a wave's second row: `each` makes them. Without the upper half of the step from row to row,
+    the second one wraps for large strides alone."""
+    library = family("norm")
+    built = build_kernel(library, "gfx942", {}, verify=False)
+    program = built.kernel.program
+    step = next(one for one in program.instructions if one.name == "s_mul_hi_u32" and one.operands[2] == 8)
+    (none,) = read_text(f"s_mov_b32 {step.operands[0]}, 0\ns_endpgm\n", "gfx942")
+    wrong = program.with_items(none.instructions[0] if one is step else one for one in program.items)
+    claim = index_claim(library, built, 60.0, wrong)
+    assert claim.status == REFUTED and "wraps" in claim.reason
+    assert never_round(program, [executed_in(built, library, {"rows": 5})])
+    assert not never_round(program, [executed_in(built, library, {"rows": 9, "each": 9})])
+
+
+def executed_in(built: Built, library: Family, launch: dict[str, Any]) -> tuple[int, ...]:
+    values = built.kernel.contract.resolve_run({**built.kernel.parameters, **launch})
+    return run_addresses(library, built, values).launch.counts
