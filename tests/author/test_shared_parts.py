@@ -41,10 +41,10 @@ def rows_of(run: TileRun, array: Array) -> Rows:
     return Matrix(name, "bf16", run.k.argument(name), array.shape[0], array.shape[1], array.shape[1]).rows(0, array.shape[0])
 
 
-def filled(run: TileRun, values: Array, placement: Placement = SWIZZLED) -> SharedTile:
+def filled(run: TileRun, values: Array, placement: Placement = SWIZZLED, name: str = "shared") -> SharedTile:
     """A shared tile with the values, written by the first wave."""
     k = run.k
-    shared = k.shared("shared", "bf16", ROWS, COLUMNS, placement=placement)
+    shared = k.shared(name, "bf16", ROWS, COLUMNS, placement=placement)
     part = k.tile("part", ROWS // run.waves, COLUMNS, operand(run.arch))
     load(k, part, rows_of(run, values), rows=k.wave)
     write(k, shared[()].part(k.wave), part)
@@ -105,14 +105,19 @@ def test_parts_by_a_formula(arch: str) -> None:
 def test_parts_a_constant_apart_share_address_registers() -> None:
     """Plain rows: 16 rows are 2 KiB, whichever the part, and another tile of that shape lies 8 KiB on."""
     run = TileRun("gfx950")
-    k = run.k
-    one, other = (k.shared(name, "bf16", ROWS, COLUMNS, placement=Placement(plain(ROWS, COLUMNS, 16))) for name in ("one", "other"))
-    tile = k.tile("tile", 16, 64, operand("gfx950"))
-    read(k, tile, one[()].part(PartOf(4)))
+    k, values = run.k, (special(6), special(7))
+    one, other = (filled(run, values[number], Placement(plain(ROWS, COLUMNS, 16)), name) for number, name in enumerate(("one", "other")))
+    first, last, third = (k.tile(name, 16, 64, operand("gfx950")) for name in ("first", "last", "third"))
+    read(k, first, one[()].part(PartOf(4)))
     before = len(k.items)
-    read(k, tile, one[()].part(PartOf(4, 3)))
-    read(k, tile, other[()].part(PartOf(4, 2)))
+    read(k, last, one[()].part(PartOf(4, 3)))
+    read(k, third, other[()].part(PartOf(4, 2)))
     assert {item.name for item in k.items[before:]} == {"ds_read_b64"}  # type: ignore[union-attr]
+    for tile in (first, last, third):
+        store_tile(k, rows_of(run, np.zeros((16, COLUMNS))), tile)
+    run.launch()
+    for number, wanted in enumerate((values[0][:16], values[0][48:], values[1][32:48]), 4):
+        np.testing.assert_array_equal(run.done.buffers[number].reshape(16, COLUMNS), bits(wanted, "gfx950"))
 
 
 def test_a_constant_part_transposed() -> None:
