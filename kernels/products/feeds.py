@@ -91,8 +91,9 @@ def deals_no_rows(k: ag.TileBuilder, side_name: str) -> bool:
 
 def order_of_b(k: ag.TileBuilder, fragment: ag.Fragment) -> tuple[Callable[[int], int] | None, ag.Fragment]:
     """Rows of B in an order that gives a lane eight neighbours of a row of D, and the `fragment` of D with them. For f32 four neighbours
-    are 16 bytes already."""
-    if deals_no_rows(k, "b") or stored_type(k) == "f32":
+    are 16 bytes already, and a wave that has one fragment of a half of B has no more."""
+    own = k.variant.tile[1] // 2 // k.variant.waves[-1]
+    if deals_no_rows(k, "b") or stored_type(k) == "f32" or own % (2 * fragment.columns):
         return None, fragment
     return ag.dealt(fragment, 2), ag.deep(fragment, 2)
 

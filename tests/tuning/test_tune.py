@@ -53,9 +53,10 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name,arch,given,tiles", [
-    ("gemm-bf16", "gfx942", PRODUCT, ["128x128x64 interleave", "256x256x64 ping-pong", "256x256x64 interleave", "32x32x64 in-order",
-                                        "16x32x64 in-order", "32x64x32 in-order"]),
-    ("gemm-bf16", "gfx942", {**PRODUCT, "schedule": "interleave"}, ["128x128x64 interleave", "256x256x64 interleave"]),
+    ("gemm-bf16", "gfx942", PRODUCT, ["128x128x64 interleave", "256x256x64 ping-pong", "256x256x64 interleave", "64x64x64 interleave",
+                                        "32x32x64 interleave", "32x32x64 in-order", "16x32x64 in-order", "32x64x32 in-order"]),
+    ("gemm-bf16", "gfx942", {**PRODUCT, "schedule": "interleave", "b_layout": "column"},
+     ["128x128x64 interleave", "256x256x64 interleave", "64x64x64 interleave", "32x32x64 interleave"]),
     # What a variant computes is not chosen: blocks of scales, and columns of a head.
     ("gemm-fp8", "gfx950", {**PRODUCT, "scales": "block"}, ["128x256x128 ping-pong", "256x128x128 ping-pong",
                                                            "16x32x128 in-order", "32x64x128 in-order"]),
