@@ -182,5 +182,9 @@ def test_what_cannot_be_empty_or_chosen_is_refused() -> None:
         k.pipeline(step, 3, InOrder(), empty=True)
     with pytest.raises(PipelineError, match="producers of producer-consumer end after it; branch around the pipeline"):
         k.pipeline(step, steps["steps"], ProducerConsumer(), groups=steps["role"], empty=True)
+    with pytest.raises(PipelineError, match="meanwhile= is what each wave does after its first loads; without a step there are none"):
+        k.pipeline(step, steps["steps"], InOrder(), empty=True, meanwhile=lambda: None)
+    with pytest.raises(PipelineError, match="after its first loads; of two roles there are none for all of them"):
+        k.pipeline(step, steps["steps"], ProducerConsumer(), groups=steps["role"], meanwhile=lambda: None)
     with pytest.raises(PipelineError, match=r"chosen after the loop cannot overlap its last step; FollowingEpilogue\(body\)"):
         k.pipeline(step, steps["steps"], InOrder(), then=ChosenEpilogue(((lambda label: None, Overlapping()),)))

@@ -16,6 +16,7 @@ from asmgen.author.step.iterations import PipelineError, StepIndex
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import FragmentRead
 from asmgen.author.tiles.views import with_dtype
+from asmgen.isa.registers import Reg
 from tests.author.test_tile_memory import matrix
 from tests.tile_harness import TileRun, rounded
 
@@ -25,7 +26,10 @@ COLUMNS = 32
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_rows_in_steps_loads_two_ahead(arch: str, count: int) -> None:
-    """The sum and the sum of squares of rows of bf16, loads two steps ahead in three stages; a tile passes through LDS on the way."""
+    """The sum and the sum of squares of rows of bf16, loads two steps ahead in three stages; a tile passes through LDS on the way.
+
+    On gfx950 the count is in an SGPR, and each prologue clears the sums after its first loads.
+    """
     values = np.random.default_rng(count).uniform(-3, 3, (32, COLUMNS * count)) + np.arange(32)[:, None] * 0.1
     run = TileRun(arch)
     k = run.k
@@ -38,8 +42,17 @@ def test_rows_in_steps_loads_two_ahead(arch: str, count: int) -> None:
     staged = k.shared("staged", "bf16", 32, COLUMNS, stages=2, serves=(FragmentRead(f), FragmentRead(f, write=True)))
     back, wide = run.tile("back", (32, COLUMNS), f), run.tile("wide", (32, COLUMNS), with_dtype(f, "f32"))
     total, squares = row_vector(k, "total_of_row", wide), row_vector(k, "squares_of_row", wide)
-    fill_with(k, total, 0)
-    fill_with(k, squares, 0)
+    steps: int | Reg = count
+
+    def clear() -> None:
+        fill_with(k, total, 0)
+        fill_with(k, squares, 0)
+
+    if arch == "gfx950":
+        steps = k.registers.sgprs(1, "steps")
+        k.s_mov_b32(steps, count)
+    else:
+        clear()
 
     def step(t: StepIndex) -> None:
         with k.stage():
@@ -53,7 +66,7 @@ def test_rows_in_steps_loads_two_ahead(arch: str, count: int) -> None:
             row_sum(k, squares, wide, across=False, start=True)
 
     before = len(k.items)
-    shape = k.pipeline(step, count, InOrder())
+    shape = k.pipeline(step, steps, InOrder(), meanwhile=clear if arch == "gfx950" else None)
     assert (shape.ahead, shape.unroll) == (2, 6)
     names = [item.name for item in k.items[before:] if hasattr(item, "operands")]
     assert names.count("v_mul_lo_u32") == 1  # of the rows' offset, in front of the loop
