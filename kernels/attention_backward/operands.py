@@ -55,7 +55,8 @@ def operands_of_keys(k: ag.TileBuilder, at: KeyPart, shape: ag.MatrixShape, narr
     resident = own * d < 64 * 128
     serves = (ag.FragmentRead(shape.b), *((ag.TransposedRead(narrow.b),) if summed else ()), ag.DmaFill())
     shared = k.shared("Ks", k.p.dtype, keys, d, serves=serves)
-    on_its_way = k.shared("Vs", k.p.dtype, keys, d, placement=shared.placement)
+    # V has a placement of its own: that of K, with transposing reads, costs a fill twice the code.
+    on_its_way = k.shared("Vs", k.p.dtype, keys, d, serves=(ag.FragmentRead(shape.b), ag.DmaFill()))
     for tensor, tile in (("v", on_its_way), ("k", shared)):
         ag.fill(k, tile[()], at.rows(k, tensor).k())
         ag.release_fill(k, tile)
