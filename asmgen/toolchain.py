@@ -161,6 +161,19 @@ def assemble(text: str, arch: str, toolchain: Toolchain | None = None, extra: Se
     return linked
 
 
+def link(code: bytes, name: str = "<object>") -> bytes:
+    """The code object (a shared ELF) that ld.lld makes of a relocatable one.
+
+    Raises AssemblyError with the first thing that it lacks, ToolError where there is no ld.lld.
+    """
+    command = require_tool("ld.lld")
+    with _start([*command, "-shared", "/dev/stdin", "-o", "-"]) as linker:
+        linked, errors = _exchange(linker, code, None)
+    if linker.returncode:
+        raise AssemblyError(f"{shlex.join(command)} cannot link {name}: {_one_line(errors.decode(errors='replace'))}")
+    return linked
+
+
 def disassemble(code_object: bytes | Path, arch: str, *extra: str, objdump: Sequence[str] | None = None,
                 bounds: Bounds | None = None) -> str:
     """What `llvm-objdump -d` prints for a code object, given as bytes or as a file; `extra` are further options.

@@ -33,7 +33,9 @@ from asmgen.codeobject.elf import (
 from asmgen.codeobject.metadata import Argument
 from asmgen.files import FileError, read_plain
 from asmgen.isa.arch import ARCHITECTURES
+from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import MOST_QUOTED, quoted, shorten
+from asmgen.toolchain import link
 
 _ET_REL, _ET_DYN = 1, 3
 _OSABI_AMDGPU_HSA = 64
@@ -193,6 +195,14 @@ def _sentences(origin: str) -> Iterator[None]:
         raise CodeObjectError(f"{origin}: {error.sentence}") from error
 
 
+def _linked(data: bytes) -> bytes:
+    """What a compiler leaves before its link, linked."""
+    try:
+        return link(data, "it")
+    except AsmgenError as error:
+        raise CodeObjectError(f"an ELF file of type {_ET_REL}, not a linked code object, and {error.sentence}") from None
+
+
 def _read(data: bytes, origin: str, arch: str | None) -> CodeObject:
     header = check_header(data)
     _, _, _, _, osabi, abi, kind, machine, _, _, _, _, flags, *_ = header
@@ -203,9 +213,10 @@ def _read(data: bytes, origin: str, arch: str | None) -> CodeObject:
     _check_target(arch, target, {"xnack": xnack, "sramecc": sramecc})
     if abi not in _ABI_VERSIONS:
         raise CodeObjectError(f"a code object with ABI version byte {abi}; versions 4 to 6 have 2 to 4")
+    if kind == _ET_REL:
+        return _read(_linked(data), origin, arch)
     if kind != _ET_DYN:
-        hint = ": link it with ld.lld -shared" if kind == _ET_REL else ""
-        raise CodeObjectError(f"an ELF file of type {kind}, not a linked code object{hint}")
+        raise CodeObjectError(f"an ELF file of type {kind}, not a linked code object")
     segments, sections = read_headers(data)
     image = load_segments(segments, data)
     symbols = read_symbols(sections, data)

@@ -288,21 +288,18 @@ def test_kernels_without_metadata() -> None:
     assert loaded.code(kernel)[4:8] == bytes.fromhex("000081bf")
 
 
-def test_object_that_is_not_linked(tmp_path: Path) -> None:
-    (tmp_path / "k.s").write_text("s_endpgm\n")
-    command = [
-        *require_tool("clang"),
-        "-target",
-        "amdgcn-amd-amdhsa",
-        "-mcpu=gfx942",
-        "-c",
-        str(tmp_path / "k.s"),
-        "-o",
-        str(tmp_path / "k.o"),
-    ]
-    subprocess.run(command, check=True)
-    with pytest.raises(CodeObjectError, match="k.o: an ELF file of type 1, not a linked code object: link it with ld.lld -shared"):
-        CodeObject.load(tmp_path / "k.o")
+@pytest.mark.parametrize(("code", "says"), [("k: s_endpgm\n.size k, .-k\n.type k,@function\n", ""),
+                                            ("s_getpc_b64 s[0:1]\ns_add_u32 s0, s0, gone@rel32@lo+4\ns_endpgm\n.hidden gone\n", "gone")])
+def test_object_that_is_not_linked(tmp_path: Path, code: str, says: str) -> None:
+    """It is linked; where that fails, the sentence tells what the linker lacks."""
+    (tmp_path / "k.s").write_text(code)
+    clang = [*require_tool("clang"), "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942"]
+    subprocess.run([*clang, "-c", str(tmp_path / "k.s"), "-o", str(tmp_path / "k.o")], check=True)
+    if says:
+        with pytest.raises(CodeObjectError, match=f"k.o: an ELF file of type 1, not a linked code object, and .* cannot link it: .*{says}"):
+            CodeObject.load(tmp_path / "k.o")
+    else:
+        assert "k" in CodeObject.load(tmp_path / "k.o").symbols
 
 
 def test_hidden_argument_sizes_are_those_of_clang(tmp_path: Path) -> None:
