@@ -114,6 +114,8 @@ def test_a_store_that_no_launch_executes_is_named() -> None:
     store = next(item for item in built.kernel.program.instructions if item.name.startswith("global_store"))
     (first,) = read_text("s_cmp_eq_u32 s0, s0\ns_cbranch_scc0 never\ns_endpgm\nnever:\ns_endpgm\n", "gfx950")
     program = built.kernel.program.with_items([*first.items[:2], *built.kernel.program.items, first.items[3], store, first.items[4]])
+    late = write_claim(library, built, program, 0.0)
+    assert late.status == UNKNOWN and late.reason.startswith("the 0 s for stores were over")
     claim = write_claim(library, built, program)
     assert claim.status == UNKNOWN and "1 stores are executed by no launch" in claim.reason and str(claim.at).endswith(store.text)
 
