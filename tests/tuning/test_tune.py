@@ -81,9 +81,10 @@ def test_what_no_variant_serves_is_refused() -> None:
 @pytest.mark.slow
 def test_a_ranking_is_what_profile_predicts_and_is_kept(objdump: tuple[str, ...], empty_cache: Path,
                                                         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = json.loads(call(capsys, "tune", *SMALL, "--json")[1])
-    assert [row["seconds_predicted"] for row in rows] == sorted(row["seconds_predicted"] for row in rows) and len(rows) == 15
-    assert sum("split_k" in row["parameters"] for row in rows) == 6  # each with all steps of K apart
+    given = {"m": 256, "n": 300, "k": 128, "schedule": "in-order"}
+    rows = json.loads(call(capsys, "tune", *SMALL, "-p", "schedule=in-order", "--json")[1])
+    assert [row["seconds_predicted"] for row in rows] == sorted(row["seconds_predicted"] for row in rows) and len(rows) == 9
+    assert sum("split_k" in row["parameters"] for row in rows) == 3  # each with all steps of K apart
     assert all(row["predicted"] is True and row["limit"] and row["gpu"] == "MI300X" for row in rows)
     chosen = [text for name, value in rows[1]["parameters"].items() for text in ("-p", f"{name}={value}")]
     profiled = json.loads(call(capsys, "profile", "gemm-bf16", "--arch", "gfx942", *chosen, "--json")[1])
@@ -98,12 +99,12 @@ def test_a_ranking_is_what_profile_predicts_and_is_kept(objdump: tuple[str, ...]
 
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "Popen", none)
-        again = tune_request("gemm-bf16", None, "MI300X", ["m=256", "n=300", "k=128"])
+        again = tune_request("gemm-bf16", None, "MI300X", [f"{name}={value}" for name, value in given.items()])
         assert [row.as_json()["seconds_predicted"] for row in again.rows] == [row["seconds_predicted"] for row in rows]
-        assert tune("gemm-bf16", "gfx942", "MI300X", {"k": 128, "n": 300, "m": 256}) == again
+        assert tune("gemm-bf16", "gfx942", "MI300X", dict(reversed(given.items()))) == again
         patch.setattr(tuned, "source_digest", lambda rooms: "another asmgen")
         with pytest.raises(AssertionError, match="starts no process"):
-            tune("gemm-bf16", "gfx942", "MI300X", {"m": 256, "n": 300, "k": 128})
+            tune("gemm-bf16", "gfx942", "MI300X", given)
 
 
 def test_a_ranking_loads_no_kernel_once_it_is_kept(objdump: tuple[str, ...], empty_cache: Path) -> None:
@@ -212,8 +213,8 @@ def test_tensors_get_the_variant_that_is_predicted_fastest(objdump: tuple[str, .
     """Of two variants, with and without K split in four: 64 rows want small tiles, and those want to be shared where K is long; 4096 rows
     want large ones. What was timed once serves all sizes."""
     def some(library: Family, arch: str, given: dict[str, Any], units: int = 0) -> list[Candidate]:
-        return [one for one in candidates(library, arch, given, units)
-                if one.build["tile"] in ("64x64x64", "256x256x64") and one.build["split_k"] in (1, 4)]
+        return [one for one in candidates(library, arch, given, units) if one.build["tile"] in ("64x64x64", "256x256x64")
+                and (one.build["split_k"], one.build["preload"]) in ((1, False), (4, True))]
 
     monkeypatch.setattr("asmgen.tuning.candidates.candidates", some)
     device = EmulatedDevice("gfx950", Options(checks=False))
