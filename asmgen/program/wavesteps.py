@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -138,14 +138,31 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
     if name == "v_cndmask_b32":
         lanes, (no, yes) = state.lanes(sources[2]), (state.vector(source) for source in sources[:2])
         return {} if lanes is None or no is None or yes is None else _merged(state, bit, np.where(lanes != 0, yes, no) & WORD)
-    if name in _VECTOR:
+    function = _function(instruction)
+    if function is not None:
         if name == "v_add_co_u32":
             sources = sources[1:]
         values = [state.vector(source) for source in sources]
-        return {} if any(value is None for value in values) else _merged(state, bit, _VECTOR[name](*values) & WORD)
+        return {} if any(value is None for value in values) else _merged(state, bit, function(*values) & WORD)
     if target.count != 2 or target.file != "s":
         return {}
     return _saved_exec(state, name, bit, sources[0]) if name.endswith("exec_b64") else _wide_result(state, name, bit, sources)
+
+
+def _function(instruction: Instruction) -> Callable[..., Value] | None:
+    """What a vector instruction computes of its sources, lane by lane."""
+    if instruction.opcode.name == "v_bitop3_b32":
+        return partial(_bit_function, int(instruction.modifiers.get("bitop3") or 0))
+    return _VECTOR.get(instruction.opcode.name)
+
+
+def _bit_function(table: int, one: Value, two: Value, three: Value) -> Value:
+    """Bit {one, two, three} of a truth table, for each bit."""
+    found = np.zeros_like(one | two | three)
+    for row in range(8):
+        if table >> row & 1:
+            found |= (one if row & 4 else ~one) & (two if row & 2 else ~two) & (three if row & 1 else ~three)
+    return found
 
 
 def _merged(state: State, bit: int, value: Value) -> dict[int, Value]:

@@ -32,6 +32,13 @@ def test_racy_and_clean_twins(code: str, status: str) -> None:
     assert prove_races(program_of(BEGIN + code + END), BLOCK).status == status
 
 
+@pytest.mark.parametrize(("number", "status"), [(0, REFUTED), (1, PROVEN)])
+def test_addresses_by_a_truth_table_are_known(number: int, status: str) -> None:
+    """v_bitop3_b32, of which compilers for gfx950 make swizzled addresses: 0x3c is the first xor the second, whatever the third is."""
+    begin = BEGIN.replace("v_xor_b32 v4, 0x200, v3\n", "v_mov_b32 v11, 0x200\nv_bitop3_b32 v4, v3, v11, v0 bitop3:0x3c\n")
+    assert begin != BEGIN and prove_races(program_of(begin + TWINS["a write read"][number] + END), BLOCK).status == status
+
+
 def test_a_race_names_both_instructions_waves_and_bytes() -> None:
     """The first two waves that share bytes are named; the proof says for which workgroups it holds."""
     program = program_of(BEGIN + TWINS["a write read"][0] + END)
