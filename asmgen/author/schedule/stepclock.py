@@ -82,6 +82,7 @@ class StepClock:
         self.ends = 1 + ticks(table["branch_taken"], table.clocks("slot"))
         effects = [[(unit.tag.ordinal, unit.effects) for unit in units if not unit.tag.seldom] for units in phases]
         groups = _register_groups({mask for units in effects for _, effect in units for mask in (effect.reads, effect.writes)})
+        self._matrix = [unit.tag.seldom for unit in phases[0] if kinds[unit.tag.ordinal] is UnitKind.MATRIX]  # seldom ones keep no core
         self._groups = 1 + max((number for numbers in groups.values() for number in numbers), default=0)
         self._under_way: tuple[Arrangement, list[list[_Passed]]] | None = None  # what was timed last
         self._phases = [{ordinal: self._use(ordinal, effect, groups) for ordinal, effect in units} for units in effects]
@@ -112,7 +113,8 @@ class StepClock:
                 state.idle = []
             ends.append(self._copy(copies[copy % count], state))
         size = len(state.idle) // count
-        return StepTime(-((ends[-1 - count] - ends[-1]) // count), tuple(sum(state.idle[number::size]) for number in range(size)))
+        idle = iter([sum(state.idle[number::size]) for number in range(size)])
+        return StepTime(-((ends[-1 - count] - ends[-1]) // count), tuple(0 if seldom else next(idle) for seldom in self._matrix))
 
     def _copies(self, arrangement: Arrangement) -> list[list[_Passed]]:
         """The copies of all phases."""
