@@ -63,6 +63,19 @@ def test_bounds_and_clocks(letters: str, waves: int, expected: Sequence[float], 
     assert found.fill == pytest.approx(expected[0] / cycles)
 
 
+def test_a_block_costs_its_branch_and_a_schedule_of_its_own_clock_counts() -> None:
+    """A rare block's code is not issued in most steps. A schedule that knows more of a step than the report says how long it is, but no
+    step is shorter than its bounds."""
+    k = Builder("k", "gfx950")
+    for _ in range(9):
+        EMIT["v"](k)
+    units = [Unit(0, tuple(k.items), Tag("main", ordinal=0, block="rare"))]
+    alone = schedule_report("gfx950", units, Arrangement((0,)), 1, False)
+    assert alone.bounds["issue"] == alone.cycles == 4
+    assert schedule_report("gfx950", units, Arrangement((0,), clocks=36), 1, False).cycles == 36
+    assert schedule_report("gfx950", units, Arrangement((0,), clocks=1), 1, False).cycles == 4
+
+
 def test_gaps_close_over_the_seam() -> None:
     assert report("vMrrMMv").gaps == {0: 1, 2: 2}
     assert report("vv").gaps == {}

@@ -176,7 +176,8 @@ class StepUnits:
         if isinstance(self.schedule, ProducerConsumer):  # the consumers decide how long a step takes
             units = {number: unit for number, unit in units.items() if not self.produces(unit)}
         order = tuple(entry for entry in self.shape.arrangement.order if isinstance(entry, Sync) or entry in units)
-        return schedule_report(self.k.arch, list(units.values()), Arrangement(order), self.k.waves_per_simd, bool(self.schedule.stagger))
+        placed = Arrangement(order, clocks=0 if masked else self.shape.arrangement.clocks)
+        return schedule_report(self.k.arch, list(units.values()), placed, self.k.waves_per_simd, bool(self.schedule.stagger))
 
     def _record(self) -> tuple[Copy, list[Unit]]:
         """Call the step once, for phase 0. It emits what operations hoist out of the loop too.

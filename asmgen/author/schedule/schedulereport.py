@@ -64,13 +64,14 @@ class ScheduleReport:
 
 
 def schedule_report(arch: str, units: Sequence[Unit], arrangement: Arrangement, waves: int, staggered: bool) -> ScheduleReport:
-    """The report of a step's units in a schedule's order. `staggered`: half of the waves run a stage after the others."""
+    """The report of a step's units in a schedule's order. `staggered`: half of the waves run a stage after the others. The clk are those of
+    the schedule's own arithmetic, where it has some: what it says of waiting matrix cores is then said of the same step."""
     table = timing(gpu_of(arch, None))
     of = {unit.tag.ordinal: unit for unit in units}
     stages: list[list[Instruction]] = [[]]
     for entry in arrangement.order:
         if not isinstance(entry, Sync):
-            stages[-1] += of[entry].instructions
+            stages[-1] += of[entry].instructions if not of[entry].is_block else of[entry].instructions[:1]  # mostly skipped
         elif entry.kind == "barrier" and staggered:
             stages.append([])
     code = [instruction for stage in stages for instruction in stage]
@@ -84,7 +85,7 @@ def schedule_report(arch: str, units: Sequence[Unit], arrangement: Arrangement, 
         times = [_stage_clocks(stage, table, waves) for stage in stages if stage]
         cycles = sum(max(one, before) for before, one in pairwise([times[-1], *times])) if times else 0.0
     else:
-        cycles = max(*bounds.values(), _stream_clocks(code, table) if waves == 1 else 0.0)
+        cycles = arrangement.clocks or (_stream_clocks(code, table) if waves == 1 else 0.0)
     return ScheduleReport(table.gpu, waves, dict(sorted(gaps.items())), bounds, max(cycles, *bounds.values()))
 
 

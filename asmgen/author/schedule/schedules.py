@@ -41,11 +41,12 @@ Placed = int | Sync
 @dataclass(frozen=True)
 class Arrangement:
     """The order of a steady copy, and the ordinals of the units that belong to the next iteration's step. `remark` stands in the assembly
-    text."""
+    text. `clocks` are the clk of a plain step by the schedule's own arithmetic; 0 if it has none."""
 
     order: tuple[Placed, ...]
     lead: frozenset[int] = field(default_factory=frozenset)
     remark: str = ""
+    clocks: float = 0
 
 
 class Schedule(Protocol):

@@ -65,12 +65,18 @@ class Modulo:
         file = orders_file(self.beside) if self.beside else None
         kept = read_orders(file) if file is not None else {}
         if step.digest in kept:
-            return replace(kept[step.digest], remark=given_up(step, kept[step.digest]))
+            return _told(step, kept[step.digest])
         searches = _best(_Orders(step), _STRETCH)[:_REFINED]
         best = min((search.run(_TRIES, _PATIENCE) for search in searches), key=lambda one: one.merit).arrangement
         remark = f"; {file.name} keeps no order of this step and timing table, so the build searched for one; `asmgen tune --schedule` " \
                  "searches longer and keeps it" if kept and file is not None else ""
-        return replace(best, remark=given_up(step, best) + remark)
+        return _told(step, best, remark)
+
+
+def _told(step: StepFacts, best: Arrangement, remark: str = "") -> Arrangement:
+    """An order with what the assembly text says of it."""
+    clocks = step.clock.time(best).ticks * step.machine.timing.clocks("slot")
+    return replace(best, remark=given_up(step, best) + remark, clocks=clocks)
 
 
 def proposals(step: StepFacts) -> list[Arrangement]:
