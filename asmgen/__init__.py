@@ -77,6 +77,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.loop.chainedpaths": "Chain",
         "asmgen.author.loop.overlap": "ChosenEpilogue Epilogue FollowingEpilogue",
         "asmgen.author.schedule.modulo": "Interleave Latencies",
+        "asmgen.author.schedule.stagescheduler": "PlacedPingPong",
         "asmgen.author.schedule.stepscheduler": "Modulo",
         "asmgen.author.schedule.schedules": "InOrder PingPong ProducerConsumer Schedule",
         "asmgen.author.step.iterations": "operation PipelineError StepIndex",

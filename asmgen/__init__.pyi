@@ -145,6 +145,7 @@ from asmgen.author.schedule.schedules import InOrder as InOrder
 from asmgen.author.schedule.schedules import PingPong as PingPong
 from asmgen.author.schedule.schedules import ProducerConsumer as ProducerConsumer
 from asmgen.author.schedule.schedules import Schedule as Schedule
+from asmgen.author.schedule.stagescheduler import PlacedPingPong as PlacedPingPong
 from asmgen.author.schedule.stepscheduler import Modulo as Modulo
 from asmgen.author.step.iterations import PipelineError as PipelineError
 from asmgen.author.step.iterations import StepIndex as StepIndex

@@ -22,8 +22,9 @@ from asmgen.author.emit.kernel import Kernel
 from asmgen.author.epilogue.stores import Corner, store
 from asmgen.author.ops.arithmetic import mma, zero
 from asmgen.author.ops.movement import fill, read
-from asmgen.author.schedule.modulo import Interleave
 from asmgen.author.schedule.schedules import PingPong, Schedule
+from asmgen.author.schedule.stagescheduler import PlacedPingPong
+from asmgen.author.schedule.stepscheduler import Modulo
 from asmgen.author.step.iterations import PipelineError, StepIndex
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.checks.lint.programlint import lint_program
@@ -34,7 +35,8 @@ from tests.emulator_launch import launch
 MOST, DEPTH, HIGH, WIDE = 9, 64, 16, 32
 """Steps; columns of a step; rows and columns of a wave's part of a product."""
 SCHEDULES: dict[str, tuple[Schedule, int, int]] = {
-    "ping-pong": (PingPong(), 4, 2), "in phase": (PingPong(stagger=0), 4, 2), "interleave": (Interleave(), 2, 2)}
+    "ping-pong": (PingPong(), 4, 2), "placed": (PlacedPingPong(), 4, 2), "in phase": (PingPong(stagger=0), 4, 2),
+    "interleave": (Modulo(), 2, 2)}
 """By name: the schedule, and the grid of waves."""
 
 
@@ -82,7 +84,8 @@ def drawn(seed: int) -> LdsStep:
             buffers += 1
         return Part(reads, early, fills, ahead, buffers + (pick.random() < 0.2))
 
-    return LdsStep(seed, list(SCHEDULES)[seed % 3], pairs, tuple(part([products[i, j] for j in range(columns)]) for i in range(rows)),
+    chosen = list(SCHEDULES)[seed % len(SCHEDULES)]
+    return LdsStep(seed, chosen, pairs, tuple(part([products[i, j] for j in range(columns)]) for i in range(rows)),
                    tuple(part([products[i, j] for i in range(rows)], True) for j in range(columns)), products)
 
 

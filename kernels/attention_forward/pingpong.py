@@ -74,4 +74,4 @@ def ping_pong(k: ag.TileBuilder) -> None:
         drop(k, dropout, P[t + 1])
 
     products = ProductTiles(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
-    attend(k, at, steps, state, products, (keys_and_values, values_and_keys), (first_part, second_part), ag.PingPong(), group)
+    attend(k, at, steps, state, products, (keys_and_values, values_and_keys), (first_part, second_part), ag.PlacedPingPong(), group)

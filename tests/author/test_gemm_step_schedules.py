@@ -17,8 +17,8 @@ from asmgen.author.emit.kernel import Kernel
 from asmgen.author.epilogue.stores import Corner, store
 from asmgen.author.ops.arithmetic import mma, zero
 from asmgen.author.ops.movement import fill, read
-from asmgen.author.schedule.modulo import Interleave
 from asmgen.author.schedule.schedules import PingPong, Schedule
+from asmgen.author.schedule.stepscheduler import Modulo
 from asmgen.author.step.iterations import StepIndex
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
@@ -47,7 +47,7 @@ class Form:
 
 def schedule_of(form: Form) -> tuple[Schedule, int, int]:
     """The schedule, and the grid of waves."""
-    return (PingPong(), 2, 4) if form.schedule == "ping-pong" else (Interleave(), 2, 2)
+    return (PingPong(), 2, 4) if form.schedule == "ping-pong" else (Modulo(), 2, 2)
 
 
 @functools.cache

@@ -93,12 +93,15 @@ class PingPong:
     name: str = "ping-pong"
     stagger: int = 1
 
+    def orders(self, phases: Sequence[Sequence[Unit]], machine: StepMachine) -> list[list[Unit]]:
+        """The units of each stage, of the first phase, in order."""
+        return [spread(stage, is_matrix if any(map(is_matrix, stage)) else _is_memory) for stage in _stages(phases[0])]
+
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
-        """Stage by stage in emission order. A memory stage ends with a wait slot, each stage with a barrier."""
+        """Stage by stage. A memory stage ends with a wait slot, each stage with a barrier."""
         order: list[Placed] = []
-        for emitted in _stages(phases[0]):
-            matrix = any(map(is_matrix, emitted))
-            stage = spread(emitted, is_matrix if matrix else _is_memory)
+        for stage in self.orders(phases, machine):
+            matrix = any(map(is_matrix, stage))
             numbers: list[Placed] = [unit.tag.ordinal for unit in stage]
             if matrix:
                 # The first matrix instruction stands before s_setprio, so that it issues right after the barrier.
