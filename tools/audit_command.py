@@ -10,11 +10,11 @@ from pathlib import Path
 from asmgen.files import write_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shown
-from asmgen.tools.auditbaseline import marked, read_baseline, write_baseline
-from asmgen.tools.auditfiles import FoundObjects
-from asmgen.tools.auditreport import Audit, audit_markdown
-from asmgen.tools.auditruns import audit_all
-from asmgen.tools.auditsarif import audit_sarif
+from asmgen.tools.audit.auditbaseline import marked, read_baseline, write_baseline
+from asmgen.tools.audit.auditfiles import FoundObjects
+from asmgen.tools.audit.auditreport import Audit, audit_markdown
+from asmgen.tools.audit.auditruns import audit_all
+from asmgen.tools.audit.auditsarif import audit_sarif
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, shorten, shown
 from asmgen.tools import commands_examine, commands_kernel, commands_prove
 from asmgen.tools.commandline import FAILED, GOOD, WRONG, say
-from asmgen.tools.entry import internal_error
+from asmgen.tools.terminal.entry import internal_error
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # all other files that are written name themselves
 _LONGEST = 500  # characters of a sentence about the command line

@@ -172,13 +172,13 @@ def lint(file: Path, arch: str | None, strict: bool, as_json: bool) -> int:
 def audit(paths: tuple[Path, ...], jobs: int, baseline: Path | None, write_baseline: Path | None, sarif: Path | None,
           markdown: Path | None, limit: float, specs: Path | None, notes: bool, strict: bool, as_json: bool) -> int:
     """Lint, static races and errata of every code object in files, folders, libraries and wheels, grouped by cause."""
+    from asmgen.tools.audit.auditreport import audit_json, audit_text
     from asmgen.tools.audit_command import AuditOutputs, audit_paths
-    from asmgen.tools.auditreport import audit_json, audit_text
 
     found = audit_paths(paths, jobs, limit, baseline, AuditOutputs(write_baseline, sarif, markdown), notes)
     document(audit_json(found, notes)) if as_json else click.echo(audit_text(found, notes), nl=False)
     if specs is not None:
-        from asmgen.tools.auditspecs import write_specs
+        from asmgen.tools.audit.auditspecs import write_specs
 
         click.echo(write_specs(list(paths), specs).text(specs), nl=False, err=True)
     return found.status(strict)

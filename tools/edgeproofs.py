@@ -27,7 +27,6 @@ from asmgen.reader.assembly import read_text
 from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.disjointwrites import is_stride
-from asmgen.tools.entry import status_of
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits, Wrap
 from asmgen.tools.mutantruns import Runs
@@ -35,6 +34,7 @@ from asmgen.tools.proof import PROVEN, REFUTED, UNKNOWN
 from asmgen.tools.proofclasses import given_launches
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.runclaims import index_claim
+from asmgen.tools.terminal.entry import status_of
 
 KERNELS = ("02-row-sum", "norm", "softmax", "quantize", "gemm-bf16", "gemm-fp8")
 _EQUALITY = {"_lt_": "_le_", "_le_": "_lt_", "_gt_": "_ge_", "_ge_": "_gt_"}

@@ -29,7 +29,6 @@ from asmgen.checks.mutants.valuemutants import drawn as value_mutants
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family as find_family
 from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.entry import status_of
 from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.mutantruns import Runs
@@ -37,6 +36,7 @@ from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, wo
 from asmgen.tools.proofclasses import given_launches, more_launches
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.runclaims import index_claim
+from asmgen.tools.terminal.entry import status_of
 from asmgen.tools.textclaims import errata_claim, race_claim
 
 TEXT, EQUIVALENT = "text", "equivalent"

@@ -22,12 +22,12 @@ from asmgen.checks.lint.linting import lint_file
 from asmgen.isa.errors import AsmgenError
 from asmgen.toolchain import assemble
 from asmgen.tools.diff_command import diff_files
-from asmgen.tools.entry import internal_error, status_of
 from asmgen.tools.inspection.htmlreport import write_html
 from asmgen.tools.inspection.inspection import FileReport, inspect_file
 from asmgen.tools.inspection.inspectiontext import inspection_text
 from asmgen.tools.lint_command import lint_rows, lint_text
 from asmgen.tools.oddprograms import odd_program
+from asmgen.tools.terminal.entry import internal_error, status_of
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from asmgen.author.family.family import Family
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
 from asmgen.tools.build import build_kernel
-from asmgen.tools.entry import status_of
 from asmgen.tools.mutate import builds
 from asmgen.tools.proof import CLAIMS, PROVEN, Proof
 from asmgen.tools.prove_command import prove_kernel
+from asmgen.tools.terminal.entry import status_of
 
 
 def default_builds(family: Family, target: str) -> Iterator[Values]:

@@ -27,8 +27,8 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
-from asmgen.tools.entry import status_of
 from asmgen.tools.mutate import builds
+from asmgen.tools.terminal.entry import status_of
 
 # Runs in either tree, so it uses what both have: the registry, a family's build and the assembler. Each line of its input is a request in
 # JSON. It answers by two files, then by a line with the request's number.

@@ -22,7 +22,7 @@ from asmgen.kernels.figuretables import FigureTable, engine_digest, packaged, pa
 from asmgen.kernels.products.contract import DEALT
 from asmgen.kernels.products.modelshapes import SHAPES
 from asmgen.kernels.registry import family as find_family
-from asmgen.tools.entry import status_of
+from asmgen.tools.terminal.entry import status_of
 from asmgen.tuning.candidates import candidates
 
 _BETWEEN = 8

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 
-from asmgen.tools.entry import status_of
+from asmgen.tools.terminal.entry import status_of
 from tests.replacements.replaced_functions import all_functions, witness_functions
 from tests.replacements.replaced_instructions import all_instructions, witness_instructions
 from tests.replacements.replacement_runs import Recording, ReplacementError, Tests, Trial, Verdict, collected, judge, record

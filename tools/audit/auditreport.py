@@ -9,7 +9,7 @@ from typing import Any
 
 from asmgen.checks.finding.rules import SEVERITIES, rules
 from asmgen.isa.quote import printable
-from asmgen.tools.audit import AuditedKernel, AuditedObject, AuditFinding
+from asmgen.tools.audit.objectaudit import AuditedKernel, AuditedObject, AuditFinding
 
 
 @dataclass(frozen=True)

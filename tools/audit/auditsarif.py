@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from asmgen import __version__
 from asmgen.checks.finding.rules import SEVERITIES, rules
-from asmgen.tools.audit import AuditedKernel, AuditedObject, AuditFinding
-from asmgen.tools.auditreport import Audit
+from asmgen.tools.audit.auditreport import Audit
+from asmgen.tools.audit.objectaudit import AuditedKernel, AuditedObject, AuditFinding
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 

@@ -10,8 +10,8 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessP
 from multiprocessing import active_children
 
 from asmgen.interrupts import unwatched
-from asmgen.tools.audit import ENDED, AuditedObject, audit_object, failed
-from asmgen.tools.auditfiles import FoundObject, FoundObjects
+from asmgen.tools.audit.auditfiles import FoundObject, FoundObjects
+from asmgen.tools.audit.objectaudit import ENDED, AuditedObject, audit_object, failed
 
 _REFRESH = 0.2  # seconds
 _AHEAD = 3  # objects in memory for each process

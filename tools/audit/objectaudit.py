@@ -20,8 +20,8 @@ from asmgen.garbage import collection_paused
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
 from asmgen.reader.disassembly import program_readers
-from asmgen.tools.auditfiles import FoundObject
-from asmgen.tools.entry import internal_error
+from asmgen.tools.audit.auditfiles import FoundObject
+from asmgen.tools.terminal.entry import internal_error
 
 UNREADABLE, FAILED, ENDED, EMPTY = "A001", "A002", "A003", "A004"
 

@@ -20,7 +20,7 @@ from asmgen.files import MOST_BYTES, plain_size, read_plain
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shorten
-from asmgen.tools.entry import internal_error
+from asmgen.tools.terminal.entry import internal_error
 
 _HEAD = 64  # bytes by which a kind of file is told
 _MACHINE = slice(18, 20)  # of an ELF header

@@ -21,7 +21,7 @@ from asmgen.codeobject.metadata import Argument
 from asmgen.files import FileError, read_plain, write_plain
 from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
-from asmgen.tools.auditfiles import FoundObject, FoundObjects
+from asmgen.tools.audit.auditfiles import FoundObject, FoundObjects
 
 GUESSED_BYTES, GUESSED_NUMBER = 1 << 20, 64
 """Of a buffer; of a number, which is a size, a stride or a count mostly: rows of so many elements lie in such a buffer."""

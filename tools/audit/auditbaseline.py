@@ -17,7 +17,7 @@ from typing import Any
 from asmgen.files import MOST_TEXT, read_plain, write_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shown
-from asmgen.tools.audit import AuditedObject, AuditFinding
+from asmgen.tools.audit.objectaudit import AuditedObject, AuditFinding
 
 _VERSION = 1
 _FIELDS = ("arch", "kernel", "rule", "producer", "consumer")
