@@ -145,7 +145,10 @@ def _store(k: ag.TileBuilder, name: str, total: ag.Tile, column: ag.Reg) -> None
     if k.p.dtype != "f32":
         narrow = k.tile(f"{name}_narrow", total.rows, total.columns, ag.with_dtype(total.fragment, k.p.dtype))
         ag.convert(k, narrow, total)
+    matrix = ag.Matrix(name, k.p.dtype, k.argument(name), 1, k.p.columns, k.p.columns, k.p.columns, k.p.columns, multiple=k.p.columns)
+    if k.p.columns % total.columns == 0:
+        ag.store_tile(k, matrix.rows(0, total.rows), narrow, column=column)
+        return
     with k.scratch("left", file="s") as left:
         k.s_sub_u32(left, k.p.columns, column)
-        matrix = ag.Matrix(name, k.p.dtype, k.argument(name), 1, k.p.columns, k.p.columns, k.p.columns, k.p.columns, multiple=k.p.columns)
         ag.store_tile(k, matrix.rows(0, total.rows), narrow, column=column, limit=left)
