@@ -14,10 +14,10 @@ from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, sev
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
     INVARIANT,
-    PERSISTENT_GRID,
     REDUCE,
     REDUCE_RULES,
     SPLIT_K,
+    STREAM_GRID,
     SUM_GRID,
     add_parts,
     is_split,
@@ -35,7 +35,7 @@ _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", c
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     return product_parameters((_TYPE, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT, PERSISTENT, STREAM_K), variant, 16,
-                              further_parameters(variant, 16, (workgroups_of(variant), SHARE)))
+                              further_parameters(variant, 16, (workgroups_of(variant, "persistent=true and stream_k=true"), SHARE)))
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -70,7 +70,7 @@ GEMM = ag.Family(
     parameters=_parameters,
     arguments=split_arguments,
     workspaces=split_workspaces,
-    grid=PERSISTENT_GRID,
+    grid=STREAM_GRID,
     problem=_problem,
     work=_work,
     settled=settled_parts,

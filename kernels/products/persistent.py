@@ -30,15 +30,15 @@ _LEAST_WORTH = 128 * 256
 of larger ones, which load less."""
 LEAST_STEPS = 3
 """Two that are asked for ahead, and one whose sums begin from 0."""
-ONE_TILE: dict[str, Any] = {"persistent": False, "stream_k": False}
+ONE_TILE: dict[str, Any] = {"persistent": False}
 """What variants fix whose workgroups make one tile: their loop leaves the epilogue no registers while the next tile's data lies in them, or
 is none that goes over from one tile's sources to those of the next."""
 
 
-def workgroups_of(variant: ag.Variant) -> ag.Parameter:
-    """The parameter that says how many there are."""
-    return ag.Parameter("workgroups", "run", int, "of persistent=true and stream_k=true: how many there are at most, as a rule what the "
-                        "compute units hold", default=resident_workgroups(variant), minimum=1, maximum=_MOST_TILES - 1)
+def workgroups_of(variant: ag.Variant, builds: str = "persistent=true") -> ag.Parameter:
+    """The parameter that says how many there are of `builds`."""
+    return ag.Parameter("workgroups", "run", int, f"of {builds}: how many there are at most, as a rule what the compute units hold",
+                        default=resident_workgroups(variant), minimum=1, maximum=_MOST_TILES - 1)
 
 
 def persistent_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:

@@ -134,9 +134,11 @@ _TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
 _LINES = "ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]})"
 SPLIT_GRID = ag.GridRule(f"{_TILES}, batch * split_k: a workgroup for each tile of D and part of K; m and n change places where D is "
                                "stored by columns", _split_grid)
-PERSISTENT_GRID = replace(SPLIT_GRID, sentence=f"{SPLIT_GRID.sentence}. persistent: min(tiles * batch, workgroups), 1, 1; "
-                          "stream_k: workgroups, or as many as have a share of fewer tiles")
+PERSISTENT_GRID = replace(SPLIT_GRID, sentence=f"{SPLIT_GRID.sentence}. persistent: min(tiles * batch, workgroups), 1, 1")
 """That of a family whose workgroups may take one tile after another."""
+STREAM_GRID = replace(PERSISTENT_GRID, sentence=f"{PERSISTENT_GRID.sentence}; stream_k: workgroups, or as many as have a share of fewer "
+                      "tiles")
+"""That of a family whose workgroups may share tiles too."""
 SUM_GRID = ag.GridRule(f"{_LINES}, batch: rows of D, and columns of tiles; m and n change places where D is stored by columns",
                              _sum_grid)
 

@@ -70,6 +70,12 @@ def test_fewer_tiles_than_workgroups_have_one_each() -> None:
     assert grids == [(8, 1, 1), (256, 1, 1)]
 
 
+def test_fp8_tells_of_no_parameter_of_another_family() -> None:
+    told = [str(one) for one in FP8.variants()] + [str(FP8.describe())]
+    assert any("persistent" in text for text in told) and not any("stream_k" in text for text in told)
+    assert "stream_k" in str(LIBRARY.describe())
+
+
 @pytest.mark.parametrize("edge", [4096, 8192, 8448])
 def test_what_stands_for_a_launch_has_the_tiles_of_its_first_workgroup(edge: int) -> None:
     given = {"persistent": True, "tile": "256x256x64", "schedule": "interleave", "m": edge, "n": edge, "k": 4096}
