@@ -181,7 +181,14 @@ def test_an_unknown_workgroup_is_a_note() -> None:
 
 @pytest.mark.parametrize(("first", "severities"), [
     ("v_and_b32 v0, 0x3ff, v0", {"error"}), ("v_bfe_u32 v0, v0, 0, 10", {"error"}), ("v_mov_b32 v6, v0\nv_and_b32 v0, 0x3ff, v0", {"note"}),
-    ("v_bfe_u32 v6, v0, 10, 10\nv_and_b32 v0, 0x3ff, v0", {"note"})])
+    ("v_bfe_u32 v6, v0, 10, 10\nv_and_b32 v0, 0x3ff, v0", {"note"}),
+    # Triton 3.8.0 for gfx950: parts of x by one instruction with what stands above them, or after a shift
+    ("v_and_or_b32 v6, v0, 48, s20\nv_and_b32 v0, 0x3ff, v0", {"error"}),
+    ("v_and_or_b32 v6, s20, 48, v0\nv_and_b32 v0, 0x3ff, v0", {"note"}),
+    ("v_lshrrev_b32 v6, 2, v0\nv_and_b32 v6, 0xff, v6\nv_and_b32 v0, 0x3ff, v0", {"error"}),
+    ("v_lshrrev_b32 v6, 2, v0\nv_and_b32 v6, 0x1ff, v6\nv_and_b32 v0, 0x3ff, v0", {"note"}),
+    ("v_lshlrev_b32 v0, 2, v0\nv_and_b32 v0, 0xffc, v0\nv_lshrrev_b32 v0, 2, v0", {"error"}),
+    ("v_and_b32_sdwa v6, v0, 15 src0_sel:WORD_1\nv_and_b32 v0, 0x3ff, v0", {"note"})])
 def test_code_that_takes_x_alone_has_workgroups_of_one_row(first: str, severities: set[str]) -> None:
     program = program_of(BEGIN.replace("v_and_b32 v0, 0x3ff, v0", first) + read() + BARRIER + write() + END)
     found = lint_program(program, "k.s", KernelFacts(most=64 * WAVES))
