@@ -273,3 +273,9 @@ def test_specifications_from_metadata_run(tmp_path: Path, capsys: pytest.Capture
     assert call(capsys, "audit", str(cache), "--specs", str(tmp_path / "one"))[0] == 1  # the object that is cut off
     (spec,) = (tmp_path / "one").glob("*.json")
     assert json.loads(spec.read_text())["block"] == [64, 1, 1] and call(capsys, "launch", str(spec), "--device", "emulator")[0] == 0
+    for most, block in ((1024, 256), (512, 512)):  # what compilers allow unasked; what the author chose
+        path = tmp_path / str(most)
+        path.mkdir()
+        (path / "k.co").write_bytes(assemble(RACY.replace("size: 1024", f"size: {most}"), "gfx942"))
+        call(capsys, "audit", str(path), "--specs", str(path))
+        assert json.loads(next(path.glob("*.json")).read_text())["block"] == [block, 1, 1]

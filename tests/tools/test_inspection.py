@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from asmgen.checks.lint.facts import KernelFacts
 from asmgen.codeobject.textmetadata import text_metadata
+from asmgen.reader.assembly import read_text
 from asmgen.toolchain import assemble
 from asmgen.tools.inspection.codefigures import waves_text
-from asmgen.tools.inspection.inspection import inspect_file
-from asmgen.tools.inspection.inspectiontext import inspection_text, wait_rows
+from asmgen.tools.inspection.inspection import inspect_file, inspect_program
+from asmgen.tools.inspection.inspectiontext import inspection_text, resources_text, wait_rows
 from tests.clang_objects import needs_clang
 
 TEXT = """\
@@ -158,6 +160,15 @@ def test_without_metadata_nothing_is_made_up(tmp_path: Path) -> None:
     (kernel,) = inspect_file(path).as_json()["kernels"]
     assert kernel["arguments"] == [] and kernel["workgroup"] == {"most": None, "block": None, "waves": None}
     assert kernel["agpr"] == 256 and [loop["waves"] for loop in kernel["loops"]] == [None, None]
+
+
+def test_a_row_of_work_items_and_lds_of_the_launch() -> None:
+    """As Triton's attention: y and z stand in v0 and nothing takes them, LDS is given at the launch."""
+    code = "v_and_b32 v0, 0x3ff, v0\nv_and_or_b32 v1, v0, 48, s20\nv_lshlrev_b32 v0, 2, v0\nds_write_b32 v0, v1\ns_endpgm\n"
+    (program,) = read_text(code, "gfx950", "row")
+    kernel = inspect_program(program, None, facts=KernelFacts(lds=0, most=512))
+    assert kernel.block == (512, 1, 1) and "0 bytes of LDS and what a launch adds, 0 of scratch" in resources_text(kernel)
+    assert "512 bytes of LDS, 0 of scratch" in resources_text(inspect_program(program, None, facts=KernelFacts(lds=512, most=512)))
 
 
 def test_waves_text() -> None:

@@ -26,7 +26,7 @@ from asmgen.tools.audit.auditfiles import FoundObject, FoundObjects
 GUESSED_BYTES, GUESSED_NUMBER = 1 << 20, 64
 """Of a buffer; of a number, which is a size, a stride or a count mostly: rows of so many elements lie in such a buffer."""
 _GRID = (2, 1, 1)  # workgroups that meet
-_USUAL_BLOCK = 256  # work-items, where the metadata allows more
+_UNSAID, _USUAL_BLOCK = 1024, 256  # work-items: what compilers allow where nobody says how many; what many launches have
 _POINTERS = ("global_buffer", "pipe", "queue", "image", "sampler")
 _INTEGERS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 
@@ -95,8 +95,8 @@ def _block(kernel: KernelRecord, beside: Mapping[str, Any]) -> tuple[int, int, i
     warps = beside.get("num_warps")
     if type(warps) is int and warps > 0:
         return LANES * warps, 1, 1
-    required = block_of(kernel.metadata, 1)
-    return required or (min(most_of(kernel.metadata) or LANES, _USUAL_BLOCK), 1, 1)
+    most = most_of(kernel.metadata) or LANES
+    return block_of(kernel.metadata, 1) or (_USUAL_BLOCK if most == _UNSAID else most, 1, 1)
 
 
 def _argument(row: Argument) -> dict[str, Any]:

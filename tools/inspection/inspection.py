@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
+from asmgen.checks.lint.programlint import block_of_program
 from asmgen.codeobject.descriptor import CodeObjectError
 from asmgen.codeobject.load import KernelRecord
 from asmgen.codeobject.metadata import Argument, argument_rows
@@ -169,6 +170,7 @@ def inspect_program(program: Program, kernel: KernelRecord | None, beside: MapsB
     `metadata` is the kernel's, of its code object or its text, `facts` what descriptor or directives say, `counts` its executions.
     """
     metadata, facts, beside = metadata or {}, facts or KernelFacts(), beside or MapsBeside()
+    facts = replace(facts, block=block_of_program(program, facts))
     flow = control_flow(program)
     found = groups(program, flow)
     uses = first_uses(program, flow, found, matrix_cycles(program))

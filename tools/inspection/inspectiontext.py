@@ -41,7 +41,8 @@ def inspection_text(report: FileReport) -> str:
 def resources_text(kernel: KernelReport) -> str:
     """One line."""
     r = kernel.resources
-    return (f"  {r['vgpr']} VGPRs of the unified file, {r['agpr']} of them AGPRs, {r['sgpr']} SGPRs, {r['lds']} bytes of LDS, "
+    added = " and what a launch adds" if not r["lds"] and any(kernel.code.groups[group] for group in ("lds_read", "lds_write")) else ""
+    return (f"  {r['vgpr']} VGPRs of the unified file, {r['agpr']} of them AGPRs, {r['sgpr']} SGPRs, {r['lds']} bytes of LDS{added}, "
             f"{r['scratch']} of scratch, {r['spills']} spills: {_waves(r['occupancy'])} per SIMD")
 
 
