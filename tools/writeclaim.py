@@ -19,13 +19,15 @@ from asmgen.tools.build import Built
 from asmgen.tools.disjointwrites import WriteCheck
 from asmgen.tools.executed import executed
 from asmgen.tools.proof import PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
-from asmgen.tools.proofclasses import given_launches, more_launches
+from asmgen.tools.proofclasses import given_launches, lengths, more_launches
 from asmgen.tools.runner import run_kernel
 from asmgen.tools.smalllaunches import groups_of
 from asmgen.tools.textclaims import LDS_ALONE
 
 _MOST_GROUPS, _DOUBLED = 16, 10
 _DRAWN = 12
+_LONGEST = 14
+"""Steps of a loop: tiles in up to 8 stages, filled 6 ahead, come to each end of it."""
 _SECONDS = 20.0
 """Of the processor, for launches with stores: with 40 for index, a variant stays within its 60."""
 _ONCE = "elements of an output share no bytes, as the contract's rules for strides have it"
@@ -156,15 +158,24 @@ def _fewer(contract: KernelContract, build: Values, launch: dict[str, Any], coun
 
 
 def further_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Any]]:
-    """Other launches of one workgroup, as those of `smalllaunches` and drawn ones, made ones of several by a size that makes these more."""
+    """Others: with whole tiles and loops of each length, whose ends may store each for themselves; those of one workgroup, as those of
+    `smalllaunches` and drawn ones, made ones of several by a size that makes these more."""
     given = given_launches(contract, build)
     several: dict[str, Any] = given[0]
+    for length in lengths(contract, build):
+        for launch in length.coarse[:_LONGEST]:
+            yield from islice(_more_groups(contract, build, launch, {}), 1)
     for launch in (*given[1:], *islice(more_launches(contract, build), _DRAWN)):
-        one = groups_of(contract, build, launch)
-        for name, size in launch.items():
-            for larger in ({**launch, name: several.get(name, size)}, {**launch, name: 2 * size} if type(size) is int else launch):
-                if one < groups_of(contract, build, larger) <= _MOST_GROUPS:
-                    yield larger
+        yield from _more_groups(contract, build, launch, several)
+
+
+def _more_groups(contract: KernelContract, build: Values, launch: dict[str, Any], several: Values) -> Iterator[dict[str, Any]]:
+    """The launch with more workgroups, by one size each time: that of the launch of several, or twice its own."""
+    one = groups_of(contract, build, launch)
+    for name, size in launch.items():
+        for larger in ({**launch, name: several.get(name, size)}, {**launch, name: 2 * size} if type(size) is int else launch):
+            if one < groups_of(contract, build, larger) <= _MOST_GROUPS:
+                yield larger
 
 
 def _shown(claim: Claim, family: Family, built: Built, values: Mapping[str, Any], program: Program | None) -> Claim:

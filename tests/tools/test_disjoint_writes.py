@@ -20,7 +20,7 @@ from asmgen.tools.disjointwrites import WriteCheck
 from asmgen.tools.proof import PROVEN, REFUTED, UNKNOWN
 from asmgen.tools.proofclasses import given_launches
 from asmgen.tools.proofsweep import default_builds
-from asmgen.tools.writeclaim import write_claim
+from asmgen.tools.writeclaim import further_launches, write_claim
 
 pytestmark = pytest.mark.needs_objdump
 
@@ -133,3 +133,5 @@ def test_rows_of_a_product_are_apart_whatever_the_stride_is() -> None:
     right, wrong = (WriteCheck(run_addresses(library, built, values, program=one), contract, values) for one in (None, program))
     assert right.overlap() is None and not right.lost and right.stores
     assert wrong.overlap() is not None
+    whole = [launch["k"] for launch in further_launches(contract, build) if (launch["m"], launch["n"]) == (128, 64)]
+    assert set(whole) >= set(range(64, 14 * 64 + 1, 64)), "each end of a loop may store whole tiles by code of its own"
