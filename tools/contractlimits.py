@@ -15,33 +15,40 @@ _MULTIPLES = (1, 8, 64)
 
 
 def greatest_grid(contract: KernelContract, build: Values) -> tuple[int, int, int]:
-    """The most workgroups along each axis of launches at the limits, where what formulas make may also be as small as it may."""
+    """The most workgroups along each axis of launches at the limits, where each number that has a default may also be as small as it may,
+    before sizes grow or after it: a table shorter than a size lets it grow further."""
     own = [parameter for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int]
     sizes = [parameter.name for parameter in own if not isinstance(parameter.default_from, Formula)]
-    least = {parameter.name: parameter.minimum or parameter.multiple_of for parameter in own if isinstance(parameter.default_from, Formula)}
-    found = limit_launches(contract, build, sizes)
-    smaller = [_resolved(contract, build, {**launch, name: value}) for launch in found for name, value in least.items()]
+    least = {parameter.name: int(parameter.minimum or parameter.multiple_of) for parameter in own}
+    free = {name: least[name] for name in sizes if not contract.parameter(name).default_from}
+    found = [*limit_launches(contract, build, sizes)]
+    for name in [name for name in sizes if name not in free]:
+        found += limit_launches(contract, build, list(free), tuple({**free, name: least[name]}.items()))
+    smaller = [_resolved(contract, build, {**launch, name: value}) for launch in found for name, value in least.items()
+               if isinstance(contract.parameter(name).default_from, Formula)]
     grids = [contract.grid_of(launch) for launch in (*found, *smaller) if launch is not None]
     x, y, z = (max(sides) for sides in zip(*grids, strict=True)) if grids else (WORD - 1,) * 3
     return x, y, z
 
 
-def limit_launches(contract: KernelContract, build: Values, names: Sequence[str]) -> tuple[dict[str, Any], ...]:
-    """As `_launches`; of the same contract and names they are made once."""
-    return _kept(contract, tuple(sorted(build.items())), frozenset(names))
+def limit_launches(contract: KernelContract, build: Values, names: Sequence[str],
+                   held: tuple[tuple[str, int], ...] = ()) -> tuple[dict[str, Any], ...]:
+    """As `_launches`; of the same contract, names and held numbers they are made once."""
+    return _kept(contract, tuple(sorted(build.items())), frozenset(names), held)
 
 
 @lru_cache(maxsize=64)
-def _kept(contract: KernelContract, build: tuple[tuple[str, Any], ...], names: frozenset[str]) -> tuple[dict[str, Any], ...]:
-    return tuple(_launches(contract, dict(build), names))
+def _kept(contract: KernelContract, build: tuple[tuple[str, Any], ...], names: frozenset[str],
+          held: tuple[tuple[str, int], ...]) -> tuple[dict[str, Any], ...]:
+    return tuple(_launches(contract, dict(build), names, dict(held)))
 
 
-def _launches(contract: KernelContract, build: Values, names: Collection[str]) -> Iterator[dict[str, Any]]:
+def _launches(contract: KernelContract, build: Values, names: Collection[str], held: Values) -> Iterator[dict[str, Any]]:
     """Resolved parameters: of those in `names` each as large as it may be, the others small, or then as large as they may be too, in order
-    and in the contrary order."""
+    and in the contrary order. Numbers in `held` stay as they are."""
     own = [parameter for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int and parameter.name in names]
     least = {parameter.name: contract.example[parameter.name] for parameter in contract.parameters
-             if parameter.kind == "run" and parameter.name in contract.example}
+             if parameter.kind == "run" and parameter.name in contract.example} | dict(held)
     seen = set()
     for first in own:
         others = [parameter for parameter in own if parameter is not first]

@@ -15,7 +15,7 @@ from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.contractlimits import limit_launches
+from asmgen.tools.contractlimits import greatest_grid, limit_launches
 from asmgen.tools.limitlaunches import LimitCheck, Wrap, not_restored
 from asmgen.tools.proofclasses import steady
 from asmgen.tools.proofsweep import default_builds
@@ -173,6 +173,15 @@ def test_limits_are_as_far_as_the_contract_goes() -> None:
     largest = contract.parameter("lda").maximum
     assert any(launch["lda"] + contract.parameter("lda").multiple_of > largest for launch in found)
     assert all(contract.resolve_run(launch) for launch in found)
+
+
+@pytest.mark.slow
+def test_the_greatest_grid_has_sizes_that_a_shorter_table_allows() -> None:
+    """rope's table of angles has as many rows as there are tokens, unless a launch says fewer: only then may there be 2^24 tokens."""
+    contract = build_kernel(family("rope"), "gfx950", {}, verify=False).kernel.contract
+    build = contract.resolve_build({})
+    tokens = contract.parameter("s").maximum
+    assert contract.grid_of(contract.resolve_run({**build, "s": tokens, "h": 1, "angles": 1}))[0] <= greatest_grid(contract, build)[0]
 
 
 @pytest.mark.parametrize(("counts", "period"), [
