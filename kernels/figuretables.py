@@ -2,7 +2,8 @@
 
 A file says what its figures were made of: `table` is a digest of the timing table's values for the GPU, `engine` one of the code of the
 model, and each build has the digest of the code object that was timed. Comments and docstrings belong to none of them. Figures whose
-digests differ are stale: they still choose, as an older model did, and `asmgen tune --why` remarks on it.
+digests differ are stale: they still choose, as an older model did, and `asmgen tune --why` remarks on it. `problem` has the sizes of the
+launch that was timed: a figure is read as one of the family's typical launch, so one of other sizes is none.
 `python -m asmgen.tools.tunetables` makes them anew.
 """
 
@@ -26,7 +27,7 @@ _ENGINE = ("model", "tuning")
 
 @dataclass(frozen=True)
 class FigureTable:
-    """The figures of a kernel on a GPU, by build: {"object": digest, "figures": of each of its launches}."""
+    """The figures of a kernel on a GPU, by build: {"object": digest, "problem": sizes, "figures": of each of its launches}."""
 
     table: str = ""
     engine: str = ""
@@ -52,7 +53,8 @@ def read_table(path: Path) -> FigureTable:
     """A file's figures; none where there is no file, or it is no such table."""
     try:
         document = json.loads(path.read_text())
-        builds = {str(key): {"object": str(one["object"]), "figures": list(one["figures"])} for key, one in document["builds"].items()}
+        builds = {str(key): {"object": str(one["object"]), "problem": dict(one["problem"]), "figures": list(one["figures"])}
+                  for key, one in document["builds"].items()}
         return FigureTable(str(document["table"]), str(document["engine"]), builds)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return FigureTable()

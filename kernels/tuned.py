@@ -170,15 +170,23 @@ def _figures(kernel: str, arch: str, gpu: str, builds: tuple[str, ...]) -> dict[
 
 @cache
 def of_library(kernel: str, gpu: str) -> dict[str, Any]:
-    """The figures that come with the library, by build, but for those that today's model cannot read: another one may have other fields."""
+    """The figures that come with the library, by build, but for those that today's model cannot read: another one may have other fields,
+    or have timed a launch of other sizes."""
     from asmgen.isa.timing import timing
+    from asmgen.kernels.registry import family as find_family
     from asmgen.tuning.figures import restored_figures
 
     found = {}
     for build, one in packaged(kernel, gpu).builds.items():
-        with suppress(TypeError, KeyError, ValueError, AttributeError):
-            found[build] = [figures for figures in one["figures"] if restored_figures(figures, timing(gpu))]
+        with suppress(TypeError, KeyError, ValueError, AttributeError, AsmgenError):
+            if one["problem"] == typical_problem(find_family(kernel), _arch_of(gpu), json.loads(build)):
+                found[build] = [figures for figures in one["figures"] if restored_figures(figures, timing(gpu))]
     return found
+
+
+def typical_problem(library: Family, arch: str, build: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes of the launch by whose figures a build is judged. Raises ContractError where there is no such build."""
+    return library.typical_for(library.contract(arch, build))
 
 
 def _kept_figures(kernel: str, arch: str, gpu: str, builds: Sequence[str]) -> dict[str, Any]:
@@ -188,8 +196,8 @@ def _kept_figures(kernel: str, arch: str, gpu: str, builds: Sequence[str]) -> di
 
 
 def timed_anew(kernel: str, arch: str, gpu: str, builds: Sequence[str], done: Progress = _unheard) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each build as it gets ready: its key, and {"object": the digest of what was timed, "figures": of each launch}. Raises ToolError where
-    there is no assembler."""
+    """Each build as it gets ready: its key, and {"object": the digest of what was timed, "problem": the launch's sizes, "figures": of each
+    launch}. Raises ToolError where there is no assembler."""
     from asmgen.toolchain import find_toolchain
 
     if not builds:
@@ -199,7 +207,7 @@ def timed_anew(kernel: str, arch: str, gpu: str, builds: Sequence[str], done: Pr
     for ready in _done(jobs, done):
         with suppress(OSError):  # read-only or full: it is timed again next time
             write_checked(_path("figures", kernel, [arch, gpu, ready["key"]]), json.dumps(ready["figures"]).encode())
-        yield ready["key"], {"object": ready["object"], "figures": ready["figures"]}
+        yield ready["key"], {name: ready[name] for name in ("object", "problem", "figures")}
 
 
 def objects_of(kernel: str, arch: str, gpu: str, builds: Sequence[str]) -> dict[str, str]:
@@ -311,10 +319,10 @@ def _answer(job: Mapping[str, Any]) -> dict[str, Any]:
     known = {"key": _build_key(build), "object": object_digest(made[1])}
     if job["what"] == "object":
         return known
-    contract = library.contract(arch, build)
-    typical = contract.resolve_run({**build, **library.typical_for(contract)})
+    problem = typical_problem(library, arch, build)
+    typical = library.contract(arch, build).resolve_run({**build, **problem})
     found = figures_of(library, arch, table, Candidate(typical, build, build), made)
-    return known | {"figures": [stored_figures(one) for one in found]}
+    return known | {"problem": problem, "figures": [stored_figures(one) for one in found]}
 
 
 def answer(requests: IO[str], replies: IO[str]) -> None:

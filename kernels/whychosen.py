@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,10 @@ from asmgen.kernels.figuretables import packaged, path_of
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tuned import Estimated, estimated, of_library, timed_key
 
+_SHARING: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "split_k": lambda build: build.get("split_k", 1) > 1, "reduce": lambda build: build.get("split_k", 1) > 1,
+    "persistent": lambda build: build["persistent"], "stream_k": lambda build: build["stream_k"]}
+"""How workgroups share the work, by build parameter, with whether a build's row names it."""
 _STALE = "made by another model: python -m asmgen.tools.tunetables makes them anew"
 
 
@@ -42,8 +46,8 @@ class Why:
                  f"  {source}{'; ' + self.remark if self.remark else ''}"]
         for row in self.rows[:top]:
             slower = row.seconds / self.rows[0].seconds if self.rows[0].seconds else 1.0
-            named = " ".join(f"{name}={row.build[name]}" for name in (*HOW, "split_k", "reduce", "persistent") if name in row.build and (
-                name in HOW or (row.build[name] if name == "persistent" else row.build.get("split_k", 1) > 1)))
+            named = " ".join(f"{name}={row.build[name]}" for name in (*HOW, *_SHARING) if name in row.build and (
+                name in HOW or _SHARING[name](row.build)))
             lines.append(f"  {row.seconds * 1e6:9.2f} us  {slower:5.2f} x  {named}")
             lines += [f"{'':24}{_of_launch(one)}" for one in row.launches]
         return "\n".join(lines) + "\n"

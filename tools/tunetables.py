@@ -8,6 +8,7 @@ alone cost.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -55,7 +56,8 @@ def _time(kernel: str, gpu: str, chosen: Sequence[Mapping[str, Any]]) -> None:
     of_today = held.of_today(gpu)
     objects = tuned.objects_of(kernel, arch, gpu, [key for key in wanted if key in held.builds]) if of_today else {}
     found = FigureTable(table_digest(gpu), engine_digest(),
-                        {key: one for key, one in held.builds.items() if objects.get(key) == one["object"]})
+                        {key: one for key, one in held.builds.items() if objects.get(key) == one["object"]
+                         and one["problem"] == tuned.typical_problem(find_family(kernel), arch, json.loads(key))})
     missing = [key for key in wanted if key not in found.builds]
     click.echo(f"{len(wanted)} builds, {len(missing)} to time", err=True)
     for first in range(0, len(missing), _BETWEEN):

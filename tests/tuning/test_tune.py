@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -279,8 +280,10 @@ def test_figures_of_the_library_choose_whoever_made_them(tmp_path: Path, monkeyp
     assert _code(plain) == _code(noted) != _code(plain.replace("return x", "return -x"))
     figures = [{"of": "a launch"}]
     library, given = family("gemm-bf16"), {"m": 256, "n": 300, "k": 128}
-    table = FigureTable("other", "other", {tuned.timed_key(library, one.build): {"object": "", "figures": figures}
-                                           for one in candidates(library, "gfx942", given, 304)})
+    builds = {tuned.timed_key(library, one.build): one.build for one in candidates(library, "gfx942", given, 304)}
+    table = FigureTable("other", "other", {
+        key: {"object": "", "problem": tuned.typical_problem(library, "gfx942", build), "figures": figures}
+        for key, build in builds.items()})
     write_table(tmp_path / "t.json", table)
     assert read_table(tmp_path / "t.json") == table
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -297,5 +300,10 @@ def test_figures_of_the_library_choose_whoever_made_them(tmp_path: Path, monkeyp
     found = whychosen.why("gemm-bf16", "gfx942", "MI300X", given)
     assert found.packaged == len(found.rows) > 5 and "made by another model" in found.remark
     assert "us, limit hbm; 2 workgroups in 1 round at 2100 MHz" in found.text(3) and len(found.as_json(3)["variants"]) == 3
+    for one in (tuned._figures, tuned.of_library):
+        one.cache_clear()
+    other = replace(table, builds={key: {**one, "problem": {"m": 1}} for key, one in table.builds.items()})
+    monkeypatch.setattr(tuned, "packaged", lambda kernel, gpu: other)
+    assert not tuned.of_library("gemm-bf16", "MI300X"), "figures of a launch of other sizes"
     for one in (tuned._figures, tuned.of_library):
         one.cache_clear()
