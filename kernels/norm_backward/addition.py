@@ -55,7 +55,7 @@ def add_parts(k: ag.TileBuilder) -> None:
     names = sums_of(k.parameters)
     for number, name in enumerate(names):
         others = k.fresh(f"not_{name}")
-        if len(names) > 1:
+        if name != names[-1]:
             k.s_cmp_lg_u32(k.ids["y"], number)
             k.s_cbranch_scc1(others)
         ag.fill_with(k, total, 0)
@@ -63,7 +63,8 @@ def add_parts(k: ag.TileBuilder) -> None:
         _over_waves(k, name, total, loaded, own, pair)
         _store(k, name, total, column)
         k.s_endpgm()
-        k.label(others)
+        if name != names[-1]:
+            k.label(others)
 
 
 def _over_waves(k: ag.TileBuilder, name: str, total: ag.Tile, loaded: Sequence[ag.Reg], own: ag.Reg, pair: ag.Reg) -> None:
