@@ -102,6 +102,22 @@ def test_lds_beyond_the_architecture() -> None:
     KernelBuilder(GEMM.contract(), "gfx950", {}).lds.take("A", 163840)
 
 
+def test_a_branch_past_the_last_instruction_is_refused() -> None:
+    """With an instruction after the label it stands."""
+    for ends in (False, True):
+        k = KernelBuilder(GEMM.contract(), "gfx950", {})
+        k.s_cmp_eq_u32(s[2], 0)
+        k.s_cbranch_scc1("others")
+        k.s_endpgm()
+        k.label("others")
+        if ends:
+            k.s_endpgm()
+            assert k.finish().program.instructions[-1].name == "s_endpgm"
+        else:
+            with pytest.raises(AsmgenError, match=r"test_builder.*: `s_cbranch_scc1 others` goes to the end of the kernel"):
+                k.finish()
+
+
 def test_an_unknown_argument() -> None:
     with pytest.raises(AsmgenError, match="lda"):
         KernelBuilder(GEMM.contract(), "gfx950", {}).argument("nothing")

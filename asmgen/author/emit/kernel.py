@@ -289,6 +289,7 @@ class KernelBuilder(Builder):
         check_leases(self.program(), self.registers.ranges)  # before cold blocks are shared: it does not know which way goes back where
         self.place_cold_blocks()
         program = self.program()
+        _refuse_open_end(program)
         for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
             if mode not in WAIT_MODES:
                 raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
@@ -317,6 +318,15 @@ class KernelBuilder(Builder):
             arguments=self.table, max_flat_workgroup_size=x * y * z, reqd_workgroup_size=(x, y, z),
             workgroup_ids=("x" in self._axes, "y" in self._axes, "z" in self._axes), kernarg_preload=self._preload,
             code_object_version=self._version)
+
+
+def _refuse_open_end(program: Program) -> None:
+    """Refuse a branch past the last instruction. Raises AsmgenError at its line."""
+    past = [name for name, position in program.labels.items() if position == len(program.instructions)]
+    for item in program.instructions:
+        if item.target in past:
+            raise AsmgenError(f"`{item.text}` goes to the end of the kernel, where no instruction follows; s_endpgm may stand there",
+                              item.where())
 
 
 def _weakest(program: Program) -> Program:
