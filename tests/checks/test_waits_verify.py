@@ -283,6 +283,24 @@ def test_one_barrier_too_few(stagger: int) -> None:
         assert errors == ([] if barriers > stagger else [("W003", "error", "ds_read_b128", barriers, 1 + stagger)])
 
 
+def test_a_write_of_lds_waits_for_the_waves_own_dma() -> None:
+    """Which would land on it; another DMA lands after that one, and after the write's own wait nothing is in flight."""
+    for waited in (False, True):
+        k = builder()
+        dma(k, A)
+        dma(k, A)
+        if waited:
+            k.s_waitcnt(vmcnt=0)
+        k.ds_write_b128(v[1], v[4:7], fills=A)
+        rows = [] if waited else [("W001", "error", "ds_write_b128", None, 0)]
+        assert found(k) == rows
+        messages = [finding.message for finding in verify(k.program())]
+        assert not rows or "overwrites LDS bytes of A that a load still fills while buffer_load_dwordx4" in messages[0]
+        k.s_barrier()
+        k.ds_read_b128(v[8:11], v[1], uses=A)
+        assert sum(row[0] == "W002" for row in found(k)) == 2 - waited  # the write, and the DMA, which is still due at the barrier
+
+
 @pytest.mark.parametrize("stagger", [0, 1])
 def test_refill_one_barrier_too_early(stagger: int) -> None:
     for barriers in range(3 + stagger):

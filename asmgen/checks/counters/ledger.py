@@ -49,6 +49,7 @@ class Operation:
     sources: int = 0  # mask of registers that it reads; what a load only overwrites is not among them
     fills: tuple[TokenUse, ...] = ()
     uses: tuple[TokenUse, ...] = ()
+    awaits: tuple[TokenUse, ...] = ()  # what the wave's own LDS-DMA must have filled before: all it uses, and fills out of order with it
     fills_lds: bool = False  # writes LDS (ds_write, LDS-DMA, LDS atomics), with or without a token
     fence: bool = False  # it may be there for the sake of whatever has arrived: a call, a cache operation, a scalar store
     wait: Waitcnt | None = None
@@ -72,7 +73,9 @@ class Operation:
         sources = reads & ~writes if traits.keeps and not _overlaps(instruction) else reads
         fills = tuple(use for use in instruction.tokens if use.action == "write") if instruction.tokens else ()
         uses = tuple(use for use in instruction.tokens if use.action == "read") if instruction.tokens else ()
-        return cls(traits.counters, traits.weight, bool(traits.queue), traits.queue, writes, sources, fills, uses,
+        # A write of LDS may overtake a DMA issued before it; another DMA lands after that one (docs/facts/instructions.md section 4).
+        awaits = uses if traits.queue == "vm" else uses + fills
+        return cls(traits.counters, traits.weight, bool(traits.queue), traits.queue, writes, sources, fills, uses, awaits,
                    traits.fills_lds, "cache" in opcode.classes or opcode.encoding == "SMEM" and not writes)
 
     @property

@@ -19,7 +19,7 @@ POINT = "point"
 
 @dataclass(frozen=True)
 class WaitSpan:
-    """What lies between a wait slot and the next ones: registers touched, as bits, and positions of barriers and token uses."""
+    """What lies between a wait slot and the next ones: registers touched, as bits, and positions of barriers and token uses and fills."""
 
     touches: int
     meeting: tuple[int, ...]
@@ -42,7 +42,7 @@ def _region(point: int, points: frozenset[int], flow: ControlFlow, operations: S
             if position in points:
                 break
             mask |= touches[position]
-            if operations[position].barrier or operations[position].uses:
+            if operations[position].barrier or operations[position].awaits:
                 meeting.append(position)
         else:
             for successor in block.successors:

@@ -102,7 +102,7 @@ class WaitSteps:
         automatic = self.automatic(position)
         if automatic and entering:
             need = self._entry_need(ledger, position, need)
-        if ledger.waited and (self.touches[position] & ledger.waited_mask or operation.fence or operation.barrier or operation.uses):
+        if ledger.waited and (self.touches[position] & ledger.waited_mask or operation.fence or operation.barrier or operation.awaits):
             self._use(ledger, operation, position, visit is not None)
         early = too_early(ledger, operation, self.operations, 1 + self.stagger) if operation.fills or operation.uses else []
         full: list[str] = []
@@ -116,7 +116,9 @@ class WaitSteps:
                     ledger.settle(counter, count, self.operations)
             else:
                 # A barrier takes LDS data that is in flight nowhere: nobody knows yet whether it was too early.
-                ledger.drop({arrival.producer for arrival in need.because if arrival.producer >= 0 and arrival.kind != "lds"},
+                # So does a write of what a DMA fills: whether that was waited for other waves must know all the same.
+                staying = ("lds",) if operation.uses or not operation.fills else ("lds", "own-dma")
+                ledger.drop({arrival.producer for arrival in need.because if arrival.producer >= 0 and arrival.kind not in staying},
                             self.operations)
         for other in early:
             ledger.settled.pop(other.other, None)
@@ -147,12 +149,12 @@ class WaitSteps:
 
     def _use(self, ledger: Ledger, operation: Operation, position: int, noting: bool) -> None:
         """Waits that stood for what this instruction uses were needed; `noting` keeps which."""
-        touches, uses, barrier = self.touches[position], operation.uses, operation.barrier
+        touches, awaits, barrier = self.touches[position], operation.awaits, operation.barrier
         fence = operation.fence or barrier and not self.tokens
         used = []
         for key, newer in ledger.waited.items():
             source = self.operations[key[0]]
-            if fence or source.arrives & touches or uses and shared(source.fills, uses) or \
+            if fence or source.arrives & touches or awaits and shared(source.fills, awaits) or \
                     barrier and (self._due_tokens(key[0], position) or untokened(source)):
                 used.append(key)
                 if noting:
@@ -172,12 +174,12 @@ class WaitSteps:
         operation = self.operations[position]
         touches = self.touches[position]
         vm, lgkm = touches & ledger.vm.mask, touches & ledger.lgkm.mask
-        if not (vm or lgkm or operation.barrier or operation.uses or operation.leaves == "return"):
+        if not (vm or lgkm or operation.barrier or operation.awaits or operation.leaves == "return"):
             return None
         found = WaitNeed(position)
         for counter, flight, mask in ((VM, ledger.vm, vm), (LGKM, ledger.lgkm, lgkm)):
-            if not (mask or operation.barrier or operation.uses and counter == VM or operation.leaves):
-                continue  # what an operation uses of LDS it waits for as the wave's own DMA alone
+            if not (mask or operation.barrier or operation.awaits and counter == VM or operation.leaves):
+                continue  # for what an operation touches of LDS it waits as the wave's own DMA alone
             for producer, birth in flight.births.items():
                 source = self.operations[producer]
                 kind, what = self._due(producer, position, counter, touches)
@@ -225,9 +227,9 @@ class WaitSteps:
             if due:
                 return "token", ", ".join(due)
             return ("lds", "LDS data for other waves") if untokened(source) else ("", "")
-        if operation.uses and counter == VM:
+        if operation.awaits and counter == VM:
             # The wave's own DMA: LDS operations are in order among themselves, a DMA is not one of them.
-            names = shared(source.fills, operation.uses)
+            names = shared(source.fills, operation.awaits)
             return ("own-dma", ", ".join(names)) if names else ("", "")
         if operation.leaves == "return" and source.lasting:
             return "return", _named(source.arrives) or "LDS data"

@@ -247,11 +247,12 @@ class Verifier:
         if rule == LDS_ORDER:
             return "note", f"{worst.what} is loaded again while {self._flight(worst)}; LDS keeps the order, LLVM waits with {wait}", worst
         severity, doubt, worst = self._certainty(position, counter, arrivals)
-        verb = "reads" if self._reads(worst, position) else "overwrites"
-        if worst.kind == "own-dma":
+        verb, what = "reads" if self._reads(worst, position) else "overwrites", worst.what
+        if worst.kind == "own-dma" and shared(self.operations[worst.producer].fills, self.operations[position].uses):
             verb = "reads LDS data of"
-        return severity, f"{consumer.name} {verb} {worst.what} while {self._flight(worst)}{doubt}: s_waitcnt {wait} is needed before " \
-                         f"it", worst
+        elif worst.kind == "own-dma":
+            what = f"LDS bytes of {what} that a load still fills"
+        return severity, f"{consumer.name} {verb} {what} while {self._flight(worst)}{doubt}: s_waitcnt {wait} is needed before it", worst
 
     def _flight(self, arrival: Arrival) -> str:
         producer = self.instructions[arrival.producer]
