@@ -17,7 +17,7 @@ from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.reader.file import read_code_object
 from asmgen.toolchain import assemble
-from tests.checks.test_lds_races import BEGIN, END, TWINS, WAVES, program_of
+from tests.checks.test_lds_races import BEGIN, END, TWINS, WAVES, fill, program_of
 from tests.random_races import judged
 
 BLOCK = (64 * WAVES, 1, 1)
@@ -46,6 +46,18 @@ def test_a_race_names_both_instructions_waves_and_bytes() -> None:
     assert proof.race is not None and proof.race.waves == (0, 2) and (proof.race.low, proof.race.high) == (0, 256)
     assert proof.reason.startswith("wave 0 may do ds_write_b32 v3, v0 (k.s:17) while wave 2 does ds_read_b32 v8, v4 (k.s:20)")
     assert proof.assumptions[0] == "a workgroup has 256 x 1 x 1 work-items"
+
+
+@pytest.mark.parametrize("waves", [1, WAVES])
+@pytest.mark.parametrize("other", ["ds_write_b32 v9, v0", "ds_read_b32 v8, v9"])
+@pytest.mark.parametrize(("wait", "status"), [("", UNKNOWN), ("s_waitcnt vmcnt(1)\n", UNKNOWN), ("s_waitcnt vmcnt(0)\n", PROVEN)])
+def test_what_a_wave_fills_and_touches_without_a_wait_is_not_proven(wait: str, status: str, other: str, waves: int) -> None:
+    """Though no other wave comes near: the load lands before or after the access. Bytes beside them need no wait."""
+    for at, expected in ((0, status), (4096, PROVEN)):
+        text = f"v_add_u32 v9, {at}, v3\n{fill(0)}{wait}{other}\n"
+        proof = prove_races(program_of(BEGIN + text + END), (64 * waves, 1, 1))
+        assert proof.status == expected, proof.reason
+        assert expected == PROVEN or "no wait stands between" in proof.reason
 
 
 UNKNOWNS = {

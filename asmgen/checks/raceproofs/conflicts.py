@@ -68,6 +68,19 @@ class Conflicts:
                         unsure = found if found.better(unsure) else unsure
         return unsure or self._unknown(first, second, theirs) or self._unknown(second, first, mine)
 
+    def alone(self, filling: Mapping[Key, frozenset[Key]]) -> Conflict | None:
+        """A clash of a wave with itself: an access that meets bytes that the wave's own loads into LDS may still fill."""
+        for key, loads in sorted(filling.items()):
+            for load in sorted(loads):
+                mine, others = (self._paths.nodes[number].touched.get(position) for number, position in (load, key))
+                if mine is None or others is None:
+                    return Conflict(load, key)
+                for wave in _waves(self._paths.nodes[load[0]].waves & self._paths.nodes[key[0]].waves):
+                    common = mine.of(wave) & others.of(wave)
+                    if common:
+                        return Conflict(load, key, (wave, wave), *_first_run(common))
+        return None
+
     def _enough(self, found: Conflict) -> bool:
         """Whether to look no further: two instructions race, or one does in many ways and none beside it was found."""
         if found.sure and found.alike:
@@ -89,9 +102,7 @@ class Conflicts:
             for key, others, both in second:
                 common = bytes_here & others
                 if common:
-                    low = (common & -common).bit_length() - 1
-                    high = low + (~(common >> low) & (common >> low) + 1).bit_length() - 1
-                    found = Conflict(first, key, (wave, rival), low, high, sure and both)
+                    found = Conflict(first, key, (wave, rival), *_first_run(common), sure and both)
                     if self._enough(found):
                         return found
                     unsure = found if found.better(unsure) else unsure
@@ -128,6 +139,12 @@ class Conflicts:
                     kinds.add(kind)
                     masks[kind, wave] = masks.get((kind, wave), 0) | touched
         return _Bytes(masks, unknown, frozenset(kinds))
+
+
+def _first_run(mask: int) -> tuple[int, int]:
+    """Where the first bytes of a mask that follow each other begin and end."""
+    low = (mask & -mask).bit_length() - 1
+    return low, low + (~(mask >> low) & (mask >> low) + 1).bit_length() - 1
 
 
 def _waves(mask: int) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """Accesses to LDS from their issue to their wave's wait: which of them are alive as a wave passes a barrier.
 
-LDS operations arrive in order among themselves, loads into LDS in order among vector memory; flat ones at a wait for 0. What one wave does
-to its own bytes never races, so that only barriers and ends matter.
+LDS operations arrive in order among themselves, loads into LDS in order among vector memory; flat ones at a wait for 0. What LDS operations
+of one wave do to its own bytes never races, so that for them only barriers and ends matter; its loads into LDS are in no order with them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ Alive = dict[tuple[str, Key], int]
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """`at_barrier` has by node and position of a barrier what is alive as a wave passes it, `at_end` by node what is as it ends."""
+    """`at_barrier` has by node and position of a barrier what is alive as a wave passes it, `at_end` by node what is as it ends,
+    `filling` by access which loads into LDS of the same wave are as it is issued, where it is none of them."""
 
     at_barrier: dict[Key, frozenset[Key]]
     at_end: dict[int, frozenset[Key]]
+    filling: dict[Key, frozenset[Key]]
 
 
 def lifetimes(paths: ValuePaths, operations: Sequence[Operation], accesses: frozenset[int]) -> Lifetimes:
@@ -36,6 +38,7 @@ def lifetimes(paths: ValuePaths, operations: Sequence[Operation], accesses: froz
              if operations[position].counters or operations[position].wait is not None or operations[position].barrier]
             for block in paths.flow.blocks]
     at_barrier: dict[Key, frozenset[Key]] = {}
+    filling: dict[Key, frozenset[Key]] = {}
 
     def passed(number: int, alive: Alive) -> Alive:
         node, alive = paths.nodes[number], dict(alive)
@@ -48,6 +51,8 @@ def lifetimes(paths: ValuePaths, operations: Sequence[Operation], accesses: froz
                     if count is not None:
                         alive = _left(alive, counter, count, operations)
             else:
+                if position in accesses and operation.queue != "vm":
+                    filling[number, position] = frozenset(key for _, key in alive if operations[key[1]].queue == "vm")
                 _issue(alive, node, position, operation, position in accesses, limits)
         return alive
 
@@ -65,7 +70,7 @@ def lifetimes(paths: ValuePaths, operations: Sequence[Operation], accesses: froz
             leading[way].append(node.number)
     solution = solve(leading, [Alive() for _ in paths.nodes], passed, join)
     ends = {node.number: frozenset(key for _, key in solution.at_exit[node.number]) for node in paths.nodes if not node.ways}
-    return Lifetimes(at_barrier, ends)
+    return Lifetimes(at_barrier, ends, filling)
 
 
 def _left(alive: Alive, counter: str, count: int, operations: Sequence[Operation]) -> Alive:

@@ -51,7 +51,7 @@ def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int |
     if block is None:
         return RaceProof(UNKNOWN, "the size of its workgroups is not known", min(kinds))
     assumed = (WHOLE.format(" x ".join(map(str, block))), ALIKE)
-    if block[0] * block[1] * block[2] <= 64:
+    if block[0] * block[1] * block[2] <= 64 and not _mixed(program, kinds):
         return RaceProof(PROVEN, "a workgroup is one wave", block=block, assumptions=assumed[:1])
     proof = _attempt(program, block, kinds, assumed, (FEW, SOME))
     data = proof.race is not None and proof.race.first == proof.race.second  # more values change no data
@@ -81,6 +81,12 @@ def access_kinds(program: Program, lds: int | None = None) -> dict[int, str]:
     return found
 
 
+def _mixed(program: Program, kinds: dict[int, str]) -> bool:
+    """Whether there are both loads into LDS and other accesses to it: one wave's own are in no order."""
+    loads = [is_lds_dma(program.instructions[position].opcode, program.instructions[position].form) for position in kinds]
+    return any(loads) and not all(loads)
+
+
 class _Proof:
     """All pairs of waves of a program."""
 
@@ -108,7 +114,18 @@ class _Proof:
                 if proof is not None and proof.status == REFUTED:
                     return proof
                 unknown = unknown or proof
+        unknown = unknown or self._alone(block, assumed)
         return unknown or RaceProof(PROVEN, "", None, None, block, assumed, self._states)
+
+    def _alone(self, block: tuple[int, int, int], assumed: tuple[str, ...]) -> RaceProof | None:
+        """Where a wave may touch what a load into LDS of its own still fills: no race of two waves, but nothing to call proven."""
+        conflict = self._conflicts.alone(self._alive.filling)
+        if conflict is None:
+            return None
+        load, other = (self._paths.program.instructions[position] for _, position in (conflict.first, conflict.second))
+        bytes_of = f"LDS bytes {conflict.low:#x}:{conflict.high:#x}" if conflict.waves else "the same LDS bytes"
+        reason = f"{load.text} may still fill {bytes_of} as {other.text} of the same wave touches them: no wait stands between"
+        return RaceProof(UNKNOWN, reason, conflict.second[1], None, block, assumed, self._states)
 
     def _classes(self) -> list[int]:
         """Waves that go the same ways, as far as is known, a bit each."""
