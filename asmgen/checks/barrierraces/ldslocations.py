@@ -49,6 +49,10 @@ class LdsBytes:
         """Whether the two share a byte."""
         return bool(self.mask & other.mask)
 
+    def surely_meets(self, other: LdsBytes) -> bool:
+        """Whether some wave's own bytes are of both, in lanes that are known to run."""
+        return self.sure and other.sure and any(mine & its for mine, its in zip(self.waves, other.waves, strict=False))
+
     def common(self, other: LdsBytes) -> LdsBytes:
         """The bytes of both, those of the other alone where they have none in common."""
         return LdsBytes(self.mask & other.mask or other.mask)

@@ -145,7 +145,7 @@ class Verifier:
     def _known_locations(self) -> Mapping[int, LdsBytes]:
         into = {position for position, operation in enumerate(self.operations)
                 if operation.fills_lds and operation.queue == "vm" and not operation.fills}
-        if not into or not self._reads_lds:
+        if not into or not any(operation.queue == "lds" for operation in self.flow.told):
             return {}
         locations = self._lds_locations.known
         return locations if into & locations.keys() else {}
@@ -164,8 +164,8 @@ class Verifier:
         if (operation.fills or operation.uses) and instruction.waits != "off":
             for other in (*early, *self._never_settled(position, ledger)):
                 self._barriers(position, other)
-        if position in self._locations and self._kinds.get(position) == READ:
-            self._reads_in_flight(position, ledger)
+        if position in self._locations and position in self._kinds and operation.queue == "lds" and not operation.fills:
+            self._touches_in_flight(position, ledger)
         if operation.barrier and self._races is not None and instruction.waits != "off":
             self._races.crossing(position, ledger)
         if operation.wait is not None:
@@ -185,20 +185,22 @@ class Verifier:
             self._found.append(LintFinding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
                                        self._count(counter, arrivals), position))
 
-    def _reads_in_flight(self, position: int, ledger: Ledger) -> None:
-        """An LDS read of bytes that a load without a token still fills, once for each group of loads."""
-        read = self._locations[position]
-        met = [producer for producer in ledger.vm.births if producer in self._locations and self._locations[producer].meets(read)]
+    def _touches_in_flight(self, position: int, ledger: Ledger) -> None:
+        """An LDS read or write of bytes that a load without a token still fills, once for each group of loads. Writes in lanes that are not
+        known may be of what the load leaves out."""
+        touched, reads = self._locations[position], self._kinds[position] == READ
+        met = [producer for producer in ledger.vm.births if producer in self._locations and
+               (self._locations[producer].meets(touched) if reads else self._locations[producer].surely_meets(touched))]
         for group in groups_in_flight(ledger.vm, met, self._sections):
             key = (self._sections[group.last], group.rounds)
             if group.rounds or key in self._met:
                 continue
             self._met.add(key)
-            shared = self._locations[group.last].common(read)
+            shared = self._locations[group.last].common(touched)
             count = min(group.newer, self.flow.limits[VM] - 1)
-            newer = f", {group.newer} newer" if group.newer else ""
+            newer, verb = f", {group.newer} newer" if group.newer else "", "reads" if reads else "overwrites"
             self._found.append(LintFinding(
-                LDS_IN_FLIGHT, "warning", f"{self.instructions[position].name} reads LDS bytes {shared}, which "
+                LDS_IN_FLIGHT, "warning", f"{self.instructions[position].name} {verb} LDS bytes {shared}, which "
                 f"{described(group, self.instructions)} may still be filling (in flight{newer}): s_waitcnt vmcnt({count}) and a barrier "
                 f"belong before it", self.instructions[group.last], self.instructions[position], None, count, position))
 
