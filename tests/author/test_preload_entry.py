@@ -24,3 +24,21 @@ def test_the_entry_waits_where_the_body_does_not(first: str, waits: bool) -> Non
     names = [instruction.name for instruction in program.instructions]
     branch = names.index("s_branch")
     assert names[:branch].count("s_waitcnt") == waits and names[branch:].count("s_waitcnt") == 1
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_the_entry_waits_where_one_way_of_the_body_does_not(early: bool) -> None:
+    """A way around the first wait: both ways wait before they touch what is preloaded, or the one around does not."""
+    k = KernelBuilder(CONTRACT, "gfx950", {}, preload=True)
+    at = k.registers.sgprs(2, "at")
+    k.s_cmp_eq_u32(k.ids["x"], 0)
+    k.s_cbranch_scc1("around")
+    k.s_mov_b64(at, k.argument("p8"))
+    k.label("around")
+    if early:
+        k.s_mov_b64(at, k.argument("p1"))
+    k.s_mov_b64(at, k.argument("p8"))
+    k.s_mov_b64(at, k.argument("p0"))
+    k.s_endpgm()
+    names = [instruction.name for instruction in k.finish().program.instructions]
+    assert names[:names.index("s_branch")].count("s_waitcnt") == early

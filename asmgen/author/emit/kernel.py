@@ -30,6 +30,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, s, v
+from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Item, Label, Program
 from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan
@@ -338,17 +339,33 @@ def _weakest(program: Program) -> Program:
 
 
 def _entry_wait_where_needed(program: Program, arguments: Reg) -> Program:
-    """The program without the wait of the compatibility entry, if the body waits for all scalar loads before it uses what that entry
-    loads."""
-    start = next(position for position, item in enumerate(program.items) if isinstance(item, Label) and item.name == program.entry)
-    for item in program.items[start + 1:]:
-        if not isinstance(item, Instruction):
+    """The program without the wait of the compatibility entry, if on each way the body waits for all scalar loads before it uses what that
+    entry loads."""
+    start = program.labels[program.entry]
+    if _used_before_waits(program, start, arguments):
+        return program
+    last = max(position for position, item in enumerate(program.instructions[:start]) if item.name == "s_waitcnt")
+    gone = program.instructions[last]
+    return program.with_items([item for item in program.items if item is not gone])
+
+
+def _used_before_waits(program: Program, start: int, registers: Reg) -> bool:
+    """Whether a way from a position on touches registers before it waits for all scalar loads."""
+    flow = control_flow(program)
+    todo, seen = [flow.block_of[start]], set[int]()
+    while todo:
+        block = flow.blocks[todo.pop()]
+        if block.number in seen:
             continue
-        operand = item.operands[0] if item.name == "s_waitcnt" else None
-        if isinstance(operand, Waitcnt) and operand.lgkmcnt == 0:
-            last = max(position for position, other in enumerate(program.items[:start]) if isinstance(other, Instruction)
-                       and other.name == "s_waitcnt")
-            return program.with_items(program.items[:last] + program.items[last + 1:])
-        if (item.reads | item.writes) & arguments.mask or item.target:
-            break
-    return program
+        seen.add(block.number)
+        for item in program.instructions[max(start, block.first):block.last + 1]:
+            operand = item.operands[0] if item.name == "s_waitcnt" else None
+            if isinstance(operand, Waitcnt) and operand.lgkmcnt == 0:
+                break
+            if (item.reads | item.writes) & registers.mask:
+                return True
+        else:
+            if block.last in flow.indirect:
+                return True
+            todo += block.successors
+    return False
