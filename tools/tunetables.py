@@ -103,7 +103,9 @@ def _spelled(one: tuned.Estimated) -> str:
 
 
 def _gain(rows: Sequence[Sequence[tuned.Estimated]]) -> str:
-    """The geometric mean of the best single variant's time over the choice's."""
+    """The geometric mean of the best single variant's time over the choice's, of the shapes that several variants serve: where one does,
+    nothing is timed."""
+    rows = [row for row in rows if row[0].seconds]
     plain = [{_spelled(one): one.seconds for one in row[::-1] if one.build["split_k"] == 1} for row in rows]
     common = set.intersection(*(set(one) for one in plain)) if plain else set()
     if not common:
