@@ -28,11 +28,11 @@ from asmgen.kernels.products.contract import (
     is_persistent,
     is_streamed,
 )
-from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
+from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue, store_sums
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid, persistent_options
-from asmgen.kernels.products.sides import argument, edges, result, side
+from asmgen.kernels.products.sides import argument, edges, side
 from asmgen.kernels.products.streams import SHARE_ARGUMENT, SHARED_PARTS, stream_grid, stream_options, stream_workspaces
 
 MOST_PARTS = 60
@@ -438,7 +438,6 @@ def add_parts(k: ag.TileBuilder) -> None:
     lanes = ag.block_fragment(like, 1, _PER_LANE, min(ag.LANES, width // _PER_LANE))
     S = k.tile("S", _sum_rows(width), width, lanes, grid=(split,), note="sums by part")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
-    one = ag.WaveIndex("one", 0, 1)
 
     k.s_setreg_imm32_b32(KEEP_SUBNORMAL, 3)
     count = S[0].rows
@@ -470,10 +469,4 @@ def add_parts(k: ag.TileBuilder) -> None:
             ag.load(k, part, panel)
     for part in list(S)[1:]:
         ag.add(k, S[0], S[0], part)
-    corners = [ag.Corner(S[0], 0, 0)]
-    c, d = (result(k, name).rows(row0, count) for name in "cd")
-    ag.scale_and_add(k, corners, c, column0, None, one, k.argument("alpha"), k.argument("beta"))
-    bias = bias_of(k)
-    if bias is not None:
-        add_bias(k, corners, bias, row0, column0, one)
-    ag.store(k, d, column0, corners, None, one, width)
+    store_sums(k, [ag.Corner(S[0], 0, 0)], row0, count, column0, width)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import asmgen as ag
 from asmgen.kernels.products.batch import batch_arguments, to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS
-from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of
+from asmgen.kernels.products.epilogue import ProductEpilogue, store_sums
 from asmgen.kernels.products.feeds import order_of_b
 from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, Tiles, locate, tiles_of_matrix
-from asmgen.kernels.products.sides import argument, result
+from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import KEEP_SUBNORMAL, whole_steps
 from asmgen.kernels.products.streams import CHUNK, FRAGMENT_ROWS, SHARE_ARGUMENT, SHARED_PARTS, waves_of_tile
 
@@ -275,7 +275,6 @@ def add_shared(k: ag.TileBuilder) -> None:
     16 rows of what one of theirs has of a corner, and asks for several parts before it adds any."""
     tm, tn, _ = k.variant.tile
     rows, columns = (size // 2 // waves for size, waves in zip((tm, tn), k.variant.waves, strict=False))
-    one = ag.WaveIndex("one", 0, 1)
     M = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16")
     lines = _lines_of(FRAGMENT_ROWS * columns // ag.LANES)
 
@@ -299,12 +298,7 @@ def add_shared(k: ag.TileBuilder) -> None:
     to_matrix_of_c(k, matrix)
     _add_parts(k, S, _slot(k, descriptor, k.argument("parts"), slot, line, lines), descriptor, more)
     corners = [ag.Corner(ag.Tile("sums", FRAGMENT_ROWS, columns, order_of_b(k, M.d.T)[1], S[0].registers), 0, 0)]
-    c, d = (result(k, name).rows(row0, FRAGMENT_ROWS) for name in "cd")
-    ag.scale_and_add(k, corners, c, column0, None, one, k.argument("alpha"), k.argument("beta"))
-    bias = bias_of(k)
-    if bias is not None:
-        add_bias(k, corners, bias, row0, column0, one)
-    ag.store(k, d, column0, corners, None, one, columns)
+    store_sums(k, corners, row0, FRAGMENT_ROWS, column0, columns)
 
 
 def _find_parts(k: ag.TileBuilder, tile: ag.Reg, slot: ag.Reg, more: ag.Reg) -> None:
