@@ -24,14 +24,16 @@ Program = Sequence[Sync | Unit]
 @cache
 def entry(letter: str) -> Sync | Unit:
     """`|` a barrier, `(` half of the waves fall behind, `)` they are level, `a` and `b` reads of the halves of cell c, `c` a read of all of
-    it, `d` of what follows it, `A` to `D` writes of the same, `u` a use of read data, `?` a read that names nothing, `m` an MFMA, `=` a
-    comparison, `!` its branch's."""
+    it, `d` of what follows it, `A` to `D` writes of the same, `E` and `F` fills of the halves by DMA, `u` a use of read data, `?` a read
+    that names nothing, `m` an MFMA, `=` a comparison, `!` its branch's."""
     if letter in "|()":
         return Sync({"|": "barrier", "(": "open", ")": "level"}[letter])
     k = Builder("k", "gfx950")
     part = {"a": (0, 64), "b": (64, 128), "c": (0, 128), "d": (128, 192)}.get(letter.lower(), (0, 0))
     if letter in "ABCD":
         k.ds_write_b32(v[0], v[1], fills=LdsRange("c", *part))
+    elif letter in "EF":
+        k.buffer_load_dword(v[0], s[0:3], 0, offen=True, lds=True, fills=LdsRange("c", *((0, 64) if letter == "E" else (64, 128))))
     elif letter == "?":
         k.ds_read_b32(v[2], v[0])
     elif letter == "u":
@@ -87,6 +89,10 @@ def test_every_way_in_has_its_say() -> None:
     assert set(redundant_barriers(code)) == {1, 3, 5}
     assert set(redundant_barriers(code, 0, {0: (), 2: entries("c")})) == {1, 3, 5}
     assert set(redundant_barriers(code, 0, {0: (), 2: entries("a|")})) == {1, 5}
+    code = entries("m|a|b|")
+    assert set(redundant_barriers(code, 0, {0: entries("c|EF")})) == {5}
+    assert set(redundant_barriers(code, 0, {0: entries("c|EF"), 1: entries("c|EF")})) == {5}
+    assert set(redundant_barriers(code, 0, {0: entries("c|EF"), 1: entries("c|FE")})) == {3, 5}  # its wait at 1 is for both fills
     code = entries("|||m||A")
     assert set(redundant_barriers(code, 1, {0: entries("m|")})) == {1, 2}
     assert set(redundant_barriers(code, 1, {0: entries("m|"), 2: entries("(m|")})) == {0, 1}

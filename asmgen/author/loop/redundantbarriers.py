@@ -36,10 +36,7 @@ def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int
     stagger, replaces the first redundant barrier after them. All barriers before an LDS access without a token stay.
     """
     entered: Mapping[int, Entries] = {0: ()} if prefixes is None else prefixes
-    needed: set[int] = set(kept)
-    for position, prefix in entered.items():
-        ordering = ordering_barriers([*prefix, *entries[position:]], barriers_apart(stagger))
-        needed |= {position - len(prefix) + at for at in ordering if at >= len(prefix)}
+    needed = kept | _needed(entries, stagger, entered)
     barriers = [position for position, entry in enumerate(entries) if entry == BARRIER]
     if not stagger:
         return dict.fromkeys(sorted({*barriers} - needed))
@@ -64,9 +61,28 @@ def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int
     return found
 
 
+def _needed(entries: Entries, stagger: int, entered: Mapping[int, Entries]) -> set[int]:
+    """The barriers that order LDS accesses on some path. A wait before one of them is as strict as any path needs it, so that later
+    barriers of others may have nothing left to order."""
+    needed: set[int] = set()
+    waits: dict[int, int] = {}
+    paths = [(position, position - len(prefix), [*prefix, *entries[position:]]) for position, prefix in entered.items()]
+    found = [ordering_barriers(path, barriers_apart(stagger)) for _, _, path in paths]
+    for (position, first, _), ordering in zip(paths, found, strict=True):
+        for at, allowed in ordering.waits.items():
+            if first + at >= position:
+                waits[first + at] = min(allowed, waits.get(first + at, allowed))
+    for (position, first, path), ordering in zip(paths, found, strict=True):
+        known = {at: waits[first + at] for at in ordering.barriers if first + at >= position and first + at in waits}
+        stricter = not stagger and any(allowed < ordering.waits.get(at, allowed + 1) for at, allowed in known.items())
+        barriers = ordering_barriers(path, 1, known).barriers if stricter else ordering.barriers
+        needed |= {first + at for at in barriers if first + at >= position}
+    return needed
+
+
 def barriers_between(before: Entries, after: Entries) -> tuple[set[int], set[int]]:
     """The positions in `before` and in `after` of the barriers that order LDS accesses if `after` follows `before`, without a stagger."""
-    needed = ordering_barriers([*before, *after], barriers_apart(0))
+    needed = ordering_barriers([*before, *after], barriers_apart(0)).barriers
     return {at for at in needed if at < len(before)}, {at - len(before) for at in needed if at >= len(before)}
 
 

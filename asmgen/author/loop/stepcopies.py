@@ -183,12 +183,20 @@ class Copies:
         if they are `shared`, after that of longer loops. Gives the copies that waves run, and those that an overlapped epilogue serves.
         """
         copies = [self.units.entries(span) for span in spans]
-        prefixes: dict[int, Entries] = {0: self._computing}
+        prefixes: dict[int, Entries] = {0: self._before(spans[0].phase)}
         for left in entries:
             opening = self._opening(spans[-left].phase, None if shared else left)
             prefixes[len(spans) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
         copies = self._without_redundant_barriers(copies, prefixes, self._needed_by_sharing(spans, copies))
         return self._to_the_end(spans, copies, _level(copies), entries)
+
+    def _before(self, phase: int) -> Entries:
+        """What the loop runs before a copy of a phase, as far back as that copy's data come from; of a staggered one, whose barriers all
+        stay, what matters for the matrix cores."""
+        if self.schedule.stagger:
+            return self._computing
+        count = self.unroll + self.ahead
+        return [entry for span in self.span(-count, 0, phase - count) for entry in self.units.entries(span)]
 
     def _needed_by_sharing(self, spans: Sequence[CopySpan], copies: Sequence[Entries]) -> set[int]:
         """The barriers of the drain, numbered over all its copies, that an analysis needs which does not know where a cold block that

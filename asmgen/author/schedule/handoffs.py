@@ -14,6 +14,7 @@ the waves run late (`barriers_apart`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import NamedTuple
 
 from asmgen.author.schedule.schedules import Sync
@@ -87,9 +88,17 @@ def barriers_missing(early: Iterable[Sync | Unit], following: Entries, count: in
     return needed
 
 
-def ordering_barriers(entries: Entries, count: int) -> set[int]:
-    """The positions of the last `count` barriers before each first access of LDS bytes, without those where one barrier is enough and one
-    that stays orders the access too (`_Ordered`).
+class Ordering(NamedTuple):
+    """The positions of the barriers that must stay, and, of those before which a wave waits for fills by DMA, how many vector memory
+    instructions may be in flight then."""
+
+    barriers: set[int]
+    waits: Mapping[int, int]
+
+
+def ordering_barriers(entries: Entries, count: int, waits: Mapping[int, int] = MappingProxyType({})) -> Ordering:
+    """The last `count` barriers before each first access of LDS bytes, without those where one barrier is enough and one that stays orders
+    the access too (`_Ordered`). `waits` are those that stand there anyway, as other code that leads there needs them.
 
     If all entries since the opening are known, with `count` barriers before it, those barriers order the first access of all.
     """
@@ -97,7 +106,7 @@ def ordering_barriers(entries: Entries, count: int) -> set[int]:
     barriers: list[int] = []
     done: list[MemoryAccess] = []  # accesses that order later ones too
     before: list[MemoryAccess] = []
-    ordered = _Ordered(found)
+    ordered = _Ordered(found, waits)
     known = False
     for position, entry in enumerate(entries):
         if isinstance(entry, Sync):
@@ -119,7 +128,7 @@ def ordering_barriers(entries: Entries, count: int) -> set[int]:
                     ordered.by(access, barriers[-1:])
                 before.append(access)
             ordered.note(access, position, entry)
-    return found
+    return Ordering(found, ordered.waits())
 
 
 class _Ordered:
@@ -130,8 +139,9 @@ class _Ordered:
     kind anyway, so that no wait moves up. Once a wave has used the data of a DS instruction, all of its DS instructions before are done.
     """
 
-    def __init__(self, found: Set[int]) -> None:
-        self._found = found
+    def __init__(self, found: Set[int], waits: Mapping[int, int]) -> None:
+        self._found, self._waits = found, waits
+        self._vector: list[int] = []  # positions of vector memory instructions
         self._last: dict[MemoryAccess, tuple[int, bool]] = {}  # position, and whether a DS instruction
         self._settled: dict[tuple[int, bool], int] = {}  # by barrier and kind, the last fill that is waited for
         self._coming: list[tuple[int, int]] = []  # DS instructions whose data nobody has used yet, with the registers
@@ -155,6 +165,7 @@ class _Ordered:
 
     def use(self, unit: Unit, position: int) -> None:
         """The unit stands there, and waits for the data that it touches; a block that may be skipped waits for none."""
+        self._vector += [position] * sum(one.opcode.vmcnt for one in unit.instructions)
         ds = unit.first.name.startswith("ds_")  # data of DS instructions come in order, so they overwrite each other's
         touched = 0 if unit.is_block else unit.effects.reads | (0 if ds else unit.effects.writes)
         self._come = max([self._come, *(at for at, mask in self._coming if mask & touched)])
@@ -165,6 +176,13 @@ class _Ordered:
     def meet(self, barrier: int) -> None:
         """A barrier stands there."""
         self._settled[barrier, True] = self._come
+        done = len(self._vector) - self._waits.get(barrier, len(self._vector))
+        if done > 0:
+            self._settled[barrier, False] = self._vector[done - 1]
+
+    def waits(self) -> dict[int, int]:
+        """How many vector memory instructions may be in flight at each barrier before which there is a wait for fills by DMA."""
+        return {barrier: sum(at < one < barrier for one in self._vector) for (barrier, ds), at in self._settled.items() if not ds}
 
     def note(self, access: MemoryAccess, position: int, unit: Unit) -> None:
         """The access stands there."""
