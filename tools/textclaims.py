@@ -37,7 +37,7 @@ def text_claims(kernels: Sequence[tuple[Program, KernelFacts]], blocks: Sequence
 
 def race_claim(program: Program, facts: KernelFacts) -> Claim:
     """No two accesses to LDS by different waves, one a write, at once."""
-    proof = prove_races(program, block_of_program(program, facts), facts.lds)
+    proof = prove_races(program, block_of_program(program, facts), facts.lds, info=facts.workgroup_info)
     scope = f"LDS of {program.name}: all paths, all rounds of loops, all interleavings that barriers allow{LDS_ALONE}"
     at = None
     if proof.at is not None:

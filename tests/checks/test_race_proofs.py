@@ -8,10 +8,14 @@ from functools import cache
 import pytest
 
 from asmgen.author.emit.kernel import Kernel
-from asmgen.checks.lint.facts import facts_of_code_object
+from asmgen.checks.lint.facts import facts_of_code_object, facts_of_text
 from asmgen.checks.raceproofs.outcome import PROVEN, REFUTED, UNKNOWN, RaceProof
 from asmgen.checks.raceproofs.raceproof import prove_races
 from asmgen.codeobject.load import CodeObject
+from asmgen.emulator.machine.devicememory import Memory
+from asmgen.emulator.machine.dispatch import Dispatch
+from asmgen.emulator.scheduling.run import Options, run_launch
+from asmgen.isa.arch import architecture
 from asmgen.kernels.registry import family
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
@@ -211,12 +215,16 @@ amdhsa.kernels:
 """
 
 
-def proof_of_object(code: str) -> RaceProof:
+def text_of(code: str, directives: str = "") -> str:
+    return HEAD.replace(".end_amdhsa_kernel", f"{directives}.end_amdhsa_kernel").format(code=code)
+
+
+def proof_of_object(code: str, directives: str = "") -> RaceProof:
     """Assembled by clang, and judged by what the object says."""
-    read = read_code_object(CodeObject.load(assemble(HEAD.format(code=code), "gfx950")))
+    read = read_code_object(CodeObject.load(assemble(text_of(code, directives), "gfx950")))
     assert read.code_object is not None
     facts = facts_of_code_object(read.code_object)["k"]
-    return prove_races(read.programs[0], facts.block, facts.lds)
+    return prove_races(read.programs[0], facts.block, facts.lds, info=facts.workgroup_info)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=list(FAULTS))
@@ -226,6 +234,24 @@ def test_two_clusters_of_others_that_race(fault: str) -> None:
 
 def test_two_clusters_of_others_that_are_right() -> None:
     assert proof_of_object(CLUSTERS.format(**RIGHT)).status == PROVEN
+
+
+@pytest.mark.parametrize(("decides", "directives", "status"), [
+    ("s3", ".amdhsa_system_sgpr_workgroup_info 1\n", REFUTED), ("s2", ".amdhsa_system_sgpr_workgroup_info 1\n", PROVEN),
+    ("s4", ".amdhsa_system_sgpr_workgroup_id_z 1\n.amdhsa_system_sgpr_workgroup_info 1\n", REFUTED)])
+def test_bit_31_of_the_info_is_set_in_the_first_wave_alone(decides: str, directives: str, status: str) -> None:
+    """The first wave reads what the next one writes. By the workgroup's id all of them read or all write."""
+    code = ("v_lshlrev_b32 v3, 2, v0\nv_xor_b32 v4, 0x100, v3\n"
+            f"s_cmp_lt_i32 {decides}, 0\ns_cbranch_scc1 reads\nds_write_b32 v4, v0\ns_branch ends\nreads:\nds_read_b32 v8, v3\nends:\n"
+            "s_waitcnt lgkmcnt(0)\ns_barrier\ns_endpgm\n")
+    assert proof_of_object(code, directives).status == status
+    text = text_of(code, directives)
+    loaded = CodeObject.load(assemble(text, "gfx950"))
+    assert ("workgroup_info", facts_of_text(text, "gfx950")["k"].workgroup_info, 1) in loaded.kernel("k").descriptor.sgpr_layout()
+    (program,) = read_code_object(loaded).programs
+    result = run_launch(program, loaded.kernel("k").descriptor, architecture("gfx950"), Dispatch((1, 1, 1), (512, 1, 1), 0, b""), Memory(),
+                        Options())
+    assert ("lds-race" in {finding.check for finding in result.findings}) == (status == REFUTED)
 
 
 @cache

@@ -33,6 +33,7 @@ class KernelFacts:
     user_sgprs: int | None = None
     block: tuple[int, int, int] | None = None  # as many work-items as a workgroup may have
     most: int | None = None  # the same in all dimensions together
+    workgroup_info: int | None = None  # the SGPR that begins with it
 
 
 def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
@@ -42,7 +43,8 @@ def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
         descriptor = kernel.descriptor
         found[name] = KernelFacts(descriptor.vgprs, kernel.resources.vgpr_count or descriptor.vgprs, descriptor.accum_offset,
                                   descriptor.group_segment_fixed_size, descriptor.user_sgpr_count,
-                                  block_of(kernel.metadata, descriptor.workitem_id_dims), most_of(kernel.metadata))
+                                  block_of(kernel.metadata, descriptor.workitem_id_dims), most_of(kernel.metadata),
+                                  next((at for name, at, _ in descriptor.sgpr_layout() if name == "workgroup_info"), None))
     return found
 
 
@@ -61,8 +63,15 @@ def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
         found[match[1]] = KernelFacts(profile.allocated_vgprs(wanted) if wanted is not None else None, wanted,
                                       values.get("accum_offset"), values.get("group_segment_fixed_size"), users,
                                       block_of(described.get(match[1], {}), values.get("system_vgpr_workitem_id", 0)),
-                                      most_of(described.get(match[1], {})))
+                                      most_of(described.get(match[1], {})), _info_of(values, users))
     return found
+
+
+def _info_of(values: Mapping[str, int], users: int) -> int | None:
+    """Where directives put the workgroup's info: after user SGPRs and ids, of which x is there by default."""
+    if not values.get("system_sgpr_workgroup_info"):
+        return None
+    return users + sum(bool(values.get(f"system_sgpr_workgroup_id_{axis}", axis == "x")) for axis in "xyz")
 
 
 def block_of(metadata: Mapping[str, Any], dims: int) -> tuple[int, int, int] | None:

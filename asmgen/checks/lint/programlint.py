@@ -51,7 +51,7 @@ def _lint(program: Program, file: str, facts: KernelFacts, severities: tuple[str
         found += register_findings(program, flow, runs, facts)
     if notes:
         found = told_as_wait_states(found, program, flow)
-        found += race_findings(program, block_of_program(program, facts), facts.lds, found)
+        found += race_findings(program, block_of_program(program, facts), facts.lds, found, facts.workgroup_info)
     found.sort(key=lambda finding: (finding.position, SEVERITIES.index(finding.severity)))
     found = [replace(finding, file=file, kernel=program.name) for finding in apply_silence(found, program.instructions)]
     return found if notes else [finding for finding in found if finding.severity in severities]

@@ -17,13 +17,13 @@ _USUAL_MOST = 1024
 
 
 def race_findings(program: Program, block: tuple[int, int, int] | None, lds: int | None,
-                  found: Sequence[LintFinding]) -> Iterator[LintFinding]:
+                  found: Sequence[LintFinding], info: int | None = None) -> Iterator[LintFinding]:
     """The race that the proof of the contrary meets first, unless one is known already. Where a workgroup may have 1,024 work-items it is a
     warning: code for one wave is launched with 64, whatever its metadata allows."""
     if block is None or any(one.rule in (BARRIERS, TOKEN) and one.severity == "error" for one in found):
         return
     if not any(instruction.waits == "off" for instruction in program.instructions):
-        proof = prove_races(program, block, lds, once=True)
+        proof = prove_races(program, block, lds, once=True, info=info)
         if proof.status == REFUTED and proof.race is not None:
             usual = prod(block) == _USUAL_MOST
             doubt = f", if a workgroup has {_USUAL_MOST} work-items" if usual else ""

@@ -26,9 +26,10 @@ _VECTORS = (1 << VGPR_COUNT + AGPR_COUNT) - 1
 
 
 class AlikeBranches:
-    """Of a program's paths. `barriers` says by block whether one stands there."""
+    """Of a program's paths. `barriers` says by block whether one stands there, `at_begin` what registers begin with another value in each
+    wave beside those that always do."""
 
-    def __init__(self, paths: ValuePaths, barriers: Sequence[bool]) -> None:
+    def __init__(self, paths: ValuePaths, barriers: Sequence[bool], at_begin: int = 0) -> None:
         self._paths, self._blocks = paths, paths.flow.blocks
         self._instructions = paths.program.instructions
         own = [_its_own(instruction) for instruction in self._instructions]
@@ -42,6 +43,7 @@ class AlikeBranches:
         for node in paths.nodes:
             for way in node.ways:
                 self._leading[way].append(node.number)
+        self._at_begin = _AT_BEGIN | at_begin if paths.whole else _AT_BEGIN | at_begin | NAMED["exec"].mask
         self._barriers = [barriers[node.block] for node in paths.nodes]
         self._ahead = reached(self._leading, [number for number, barrier in enumerate(self._barriers) if barrier])
         """Nodes at or after which a barrier may follow."""
@@ -110,8 +112,7 @@ class AlikeBranches:
                 differ = differ | writes if own or number in inside or reads & differ else differ & (~writes | kept)
             return differ
 
-        first = _AT_BEGIN if self._paths.whole else _AT_BEGIN | NAMED["exec"].mask
-        start = [first if number in self._paths.starts else 0 for number in range(len(self._ways))]
+        start = [self._at_begin if number in self._paths.starts else 0 for number in range(len(self._ways))]
         return solve(self._leading, start, after, or_).at_exit
 
     def _region(self, block: int, meets: Sequence[int]) -> frozenset[int]:

@@ -22,6 +22,7 @@ from asmgen.checks.raceproofs.straight import contrary, straight
 from asmgen.checks.raceproofs.valuepaths import FEW, MANY, SOME, ValuePaths
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.records import dataclass
+from asmgen.isa.registers import Reg
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 
@@ -42,9 +43,11 @@ class _TwoWaves:
     pending: tuple[Decision, ...] | None
 
 
-def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int | None = None, once: bool = False) -> RaceProof:
+def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int | None = None, once: bool = False,
+                info: int | None = None) -> RaceProof:
     """Judge a program for workgroups of `block` work-items (None: not known). `lds` is how many bytes its workgroups have, where known.
-    With `once`, what few values of registers do not decide stays unknown, which is quicker."""
+    With `once`, what few values of registers do not decide stays unknown, which is quicker. `info` is the SGPR that begins with what the
+    hardware says of the workgroup, which says of one wave that it is the first."""
     kinds = access_kinds(program, lds)
     if not kinds:
         return RaceProof(PROVEN, "no instruction touches LDS", block=block)
@@ -53,16 +56,17 @@ def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int |
     assumed = (WHOLE.format(" x ".join(map(str, block))), ALIKE)
     if block[0] * block[1] * block[2] <= 64 and not _mixed(program, kinds):
         return RaceProof(PROVEN, "a workgroup is one wave", block=block, assumptions=assumed[:1])
-    proof = _attempt(program, block, kinds, assumed, (FEW, SOME))
+    begin = 0 if info is None else Reg("s", info).mask
+    proof = _attempt(program, block, kinds, assumed, (FEW, SOME), begin)
     data = proof.race is not None and proof.race.first == proof.race.second  # more values change no data
     again = proof.status == UNKNOWN and not once and not data
-    return _attempt(program, block, kinds, assumed, (MANY, MANY)) if again else proof
+    return _attempt(program, block, kinds, assumed, (MANY, MANY), begin) if again else proof
 
 
 def _attempt(program: Program, block: tuple[int, int, int], kinds: dict[int, str], assumed: tuple[str, ...],
-             most: tuple[int, int]) -> RaceProof:
+             most: tuple[int, int], begin: int) -> RaceProof:
     try:
-        return _Proof(program, block, kinds, most).judged(block, assumed)
+        return _Proof(program, block, kinds, most, begin).judged(block, assumed)
     except CannotTell as stop:
         return RaceProof(UNKNOWN, stop.sentence, stop.position, None, block, assumed)
 
@@ -90,14 +94,15 @@ def _mixed(program: Program, kinds: dict[int, str]) -> bool:
 class _Proof:
     """All pairs of waves of a program."""
 
-    def __init__(self, program: Program, block: tuple[int, int, int], kinds: dict[int, str], most: tuple[int, int]) -> None:
+    def __init__(self, program: Program, block: tuple[int, int, int], kinds: dict[int, str], most: tuple[int, int],
+                 begin: int) -> None:
         flow = control_flow(program)
         self._operations, _ = operations_of(program)
         self._accesses = frozenset(kinds)
         self._paths = ValuePaths(program, flow, block, sorted(kinds), most)
         self._alive = lifetimes(self._paths, self._operations, self._accesses)
         barriers = [any(self._operations[position].barrier for position in range(one.first, one.last + 1)) for one in flow.blocks]
-        self._alike = AlikeBranches(self._paths, barriers)
+        self._alike = AlikeBranches(self._paths, barriers, begin)
         self._conflicts = Conflicts(self._paths, kinds)
         self._intervals: dict[tuple[int, frozenset[int]], Intervals] = {}
         self._states = 0

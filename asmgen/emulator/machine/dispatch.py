@@ -122,7 +122,8 @@ def _start_scalars(machine: Machine, descriptor: KernelDescriptor, dispatch: Dis
         elif name == "private_segment_size":
             target[0] = machine.scratch_bytes
         elif name == "workgroup_info":
-            target[0] = dispatch.waves_per_workgroup  # bits 5:0 count the waves of the workgroup (LLVM's AMDGPU usage guide)
+            # Bits 5:0 count the waves of the workgroup, bit 31 is set in its first one (LLVM's AMDGPU usage guide, initial SGPRs).
+            target[0] = dispatch.waves_per_workgroup | (machine.wave_in_group == 0).astype(np.uint32) << 31
         else:
             raise AsmgenError(f"the kernel asks for {name} in s{index}, which {machine.arch.name} does not have "
                               "(it addresses private memory by itself)")
