@@ -109,6 +109,22 @@ def test_lanes_left_out_keep_what_differs_between_waves(lanes: str, status: str)
     assert prove_races(program_of(BEGIN + BY_A_LANE.format(lanes=lanes) + END), BLOCK).status == status
 
 
+# One wave masks lanes for a while: then all of its lanes run again, or only those in `{lanes}`.
+BY_A_MASK = BY_A_LANE.replace("s_mov_b64 exec, {lanes}\nv_mov_b32 v9, 0\ns_mov_b64 exec, -1\n", """s_cmp_lg_u32 s20, 0
+s_cbranch_scc1 others
+s_mov_b64 exec, 1
+v_mov_b32 v8, 0
+s_mov_b64 exec, {lanes}
+others:
+v_mov_b32 v9, s8
+""")
+
+
+@pytest.mark.parametrize(("lanes", "status"), [("1", REFUTED), ("-1", PROVEN)])
+def test_waves_all_of_whose_lanes_run_again_decide_alike(lanes: str, status: str) -> None:
+    assert prove_races(program_of(BEGIN + BY_A_MASK.format(lanes=lanes) + END), BLOCK).status == status
+
+
 @pytest.mark.parametrize("status", [PROVEN, REFUTED])
 def test_results_of_loads_under_masks_do_not_double_the_nodes_each(status: str) -> None:
     """Eighteen registers, each constant where a branch skips its load: 2^18 combinations, as compilers write them."""

@@ -22,6 +22,7 @@ from asmgen.regalloc.dataflow import reached, solve
 _ITS_OWN = ("s_getreg_b32", "s_memtime", "s_memrealtime", "s_atc_probe", "s_atomic", "s_buffer_atomic", "s_scratch_load")
 _AT_BEGIN = v[0].mask | v[1].mask | v[2].mask | NAMED["flat_scratch"].mask | Reg("s", TTMP_BASE, TTMP_COUNT).mask
 """The work-item's number, where the wave's scratch lies, and what the hardware says of the wave."""
+_EXEC = NAMED["exec"].mask
 _VECTORS = (1 << VGPR_COUNT + AGPR_COUNT) - 1
 
 
@@ -33,17 +34,18 @@ class AlikeBranches:
         self._paths, self._blocks = paths, paths.flow.blocks
         self._instructions = paths.program.instructions
         own = [_its_own(instruction) for instruction in self._instructions]
-        steps: dict[tuple[int, tuple[tuple[int, bool], ...]], list[tuple[int, int, int, bool]]] = {}
+        steps: dict[tuple[int, tuple[tuple[int, bool], ...]], list[tuple[int, int, int, bool, int]]] = {}
         for node in paths.nodes:
             if (node.block, tuple(node.lanes)) not in steps:
                 steps[node.block, tuple(node.lanes)] = _steps(paths, node, own)
         self._steps = [steps[node.block, tuple(node.lanes)] for node in paths.nodes]
+        self._whole_at_end = [_EXEC if node.lanes[-1][1] else 0 for node in paths.nodes]
         self._ways = [node.ways for node in paths.nodes]
         self._leading: list[list[int]] = [[] for _ in paths.nodes]
         for node in paths.nodes:
             for way in node.ways:
                 self._leading[way].append(node.number)
-        self._at_begin = _AT_BEGIN | at_begin if paths.whole else _AT_BEGIN | at_begin | NAMED["exec"].mask
+        self._at_begin = _AT_BEGIN | at_begin if paths.whole else _AT_BEGIN | at_begin | _EXEC
         self._barriers = [barriers[node.block] for node in paths.nodes]
         self._ahead = reached(self._leading, [number for number, barrier in enumerate(self._barriers) if barrier])
         """Nodes at or after which a barrier may follow."""
@@ -108,9 +110,10 @@ class AlikeBranches:
     def _differing(self, inside: frozenset[int]) -> list[int]:
         """The registers that may differ, as bits, after each node; all that is written in nodes `inside` may."""
         def after(number: int, differ: int) -> int:
-            for reads, writes, kept, own in self._steps[number]:
+            for reads, writes, kept, own, whole in self._steps[number]:
+                differ &= ~whole
                 differ = differ | writes if own or number in inside or reads & differ else differ & (~writes | kept)
-            return differ
+            return differ & ~self._whole_at_end[number]
 
         start = [self._at_begin if number in self._paths.starts else 0 for number in range(len(self._ways))]
         return solve(self._leading, start, after, or_).at_exit
@@ -180,16 +183,16 @@ class _Without(Sequence[Sequence[int]]):
         return len(self._ways)
 
 
-def _steps(paths: ValuePaths, node: Node, own: Sequence[bool]) -> list[tuple[int, int, int, bool]]:
-    """What the instructions of a node that write registers read and write, what lanes of this they may leave as it was, and whether waves
-    may get another result of the same sources."""
+def _steps(paths: ValuePaths, node: Node, own: Sequence[bool]) -> list[tuple[int, int, int, bool, int]]:
+    """What the instructions of a node that write registers read and write, what lanes of this they may leave as it was, whether waves may
+    get another result of the same sources, and EXEC, as bits, where all of its lanes are known to run: then it is alike."""
     block, found = paths.flow.blocks[node.block], []
     changes = [*node.lanes, (block.last + 1, True)]
     for (start, whole), (end, _) in pairwise(changes):
         for position in range(start, end):
             one = paths.program.instructions[position]
             if one.writes:
-                found.append((one.reads, one.writes, 0 if whole else one.writes & _VECTORS, own[position]))
+                found.append((one.reads, one.writes, 0 if whole else one.writes & _VECTORS, own[position], _EXEC if whole else 0))
     return found
 
 
