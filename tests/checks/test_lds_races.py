@@ -228,6 +228,18 @@ def test_a_write_of_what_the_waves_own_load_still_fills_is_found(code: str, find
     assert bool(rows) is finds
 
 
+@pytest.mark.parametrize(("code", "says"), [
+    (f"{read()}{fill(0)}", ""), (f"{read(lane='v3')}{fill(0)}", "ds_read_b32 v8, v3 (k.s:"),
+    (f"{read(lane='v3')}s_waitcnt lgkmcnt(0)\n{fill(0)}", ""), (f"{read(1024, lane='v3')}{fill(0)}", ""),
+    (f"{read(lane='v3')}{read(1024)}s_waitcnt lgkmcnt(1)\n{fill(0)}", ""),
+    (f"{read(lane='v3')}{read(0, lane='v3', into='v10')}{fill(0)}", "2 operations that read LDS"),
+    (f"{write()}{fill(0)}", "may still write"), (f"{write(4)}{fill(1024)}", "")])
+def test_a_load_of_what_the_wave_may_still_read_or_write_is_found(code: str, says: str) -> None:
+    """Another wave's bytes are a matter of barriers."""
+    rows = [row[2] for row in said(code) if row[0] == "W011"]
+    assert len(rows) == bool(says) and all(says in row and "overwrites LDS bytes 0x0:0x" in row for row in rows), rows
+
+
 @pytest.mark.parametrize(("code", "doubt"), [
     (f"v_cmp_lt_u32 vcc, v9, v10\ns_and_saveexec_b64 s[10:11], vcc\n{read()}{BARRIER}{write()}s_mov_b64 exec, -1\n", "EXEC is not known"),
     (f"{read(lane='v11')}ds_write_b32 v11, v0\n{BARRIER}{read(lane='v11')}", "all waves write the same"),

@@ -170,7 +170,7 @@ def test_reads_are_waited_for_before_the_refill() -> None:
     assert listing(k) == ["ds_read_b128", "s_waitcnt lgkmcnt(0)", "s_barrier", "s_mov_b32", "buffer_load_dwordx4"]
 
 
-def test_a_write_waits_for_the_waves_own_dma_of_its_bytes() -> None:
+def test_a_write_waits_for_the_waves_own_dma_of_its_bytes_and_a_dma_for_the_write() -> None:
     """A write of other bytes, and another DMA of the same, need no wait."""
     lds = LdsMap("gfx950")
     token, other = lds.take("A", 1024), lds.take("B", 1024)
@@ -180,7 +180,7 @@ def test_a_write_waits_for_the_waves_own_dma_of_its_bytes() -> None:
     dma(k, other, 1)
     k.ds_write_b128(v[1], v[4:7], fills=token)
     load = ["s_mov_b32", "buffer_load_dwordx4"]
-    assert listing(k) == [*load, *load, "ds_write_b128", *load, "s_waitcnt vmcnt(1)", "ds_write_b128"]
+    assert listing(k) == [*load, *load, "ds_write_b128", load[0], "s_waitcnt lgkmcnt(0)", load[1], "s_waitcnt vmcnt(1)", "ds_write_b128"]
 
 
 def test_without_tokens_barriers_drain_lds_writes_but_not_loads() -> None:

@@ -51,11 +51,11 @@ def groups_in_flight(flight: Flight, producers: Iterable[int], section: list[int
     return sorted(found, key=lambda group: (group.newer, group.last))
 
 
-def described(group: LdsGroup, instructions: Sequence[Instruction]) -> str:
-    """A group by its first and last instruction, and from which round."""
+def described(group: LdsGroup, instructions: Sequence[Instruction], what: str = "that fill LDS") -> str:
+    """A group by its first and last instruction, and from which round; `what` says what several of them do."""
     first, last = instructions[group.first], instructions[group.last]
     location = f" ({last.where()})" if last.where() else ""
     round_ = "" if not group.rounds else " of the round before" if group.rounds == 1 else f" of {group.rounds} rounds before"
     if group.count == 1:
         return f"{last.text}{location}{round_}"
-    return f"{group.count} operations that fill LDS, {first.text} to {last.text}{location}{round_}"
+    return f"{group.count} operations {what}, {first.text} to {last.text}{location}{round_}"

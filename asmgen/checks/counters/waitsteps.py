@@ -23,8 +23,8 @@ class Arrival:
     """One operation that must have arrived: `newer` in-order operations were issued after it, `what` arrives.
 
     `kind` is "register" (read or overwritten), "lds-order" (an LDS load overwritten by another one, in order anyway),
-    "own-dma" (the wave's own LDS-DMA), "token" (other waves' data at a barrier), "lds" (LDS data without a token at a barrier),
-    "entry" (whatever a caller left in flight) or "return".
+    "own-dma" (the wave's own LDS-DMA), "own-write" (the wave's own LDS write, before a DMA of the same bytes), "token" (other waves' data
+    at a barrier), "lds" (LDS data without a token at a barrier), "entry" (whatever a caller left in flight) or "return".
     """
 
     producer: int
@@ -61,6 +61,7 @@ class WaitNeed:
         return left if left.counts else None
 
 
+_STAYING = ("lds", "own-dma", "own-write")
 Visit = Callable[[int, Ledger, "WaitNeed | None", list[TooEarly], list[str]], None]
 """What a walk hears at each instruction that is not plain: position, ledger before it, its need, tokens too early, full counters."""
 
@@ -102,7 +103,8 @@ class WaitSteps:
         automatic = self.automatic(position)
         if automatic and entering:
             need = self._entry_need(ledger, position, need)
-        if ledger.waited and (self.touches[position] & ledger.waited_mask or operation.fence or operation.barrier or operation.awaits):
+        meets = operation.fence or operation.barrier or operation.awaits or operation.fills
+        if ledger.waited and (meets or self.touches[position] & ledger.waited_mask):
             self._use(ledger, operation, position, visit is not None)
         early = too_early(ledger, operation, self.operations, 1 + self.stagger) if operation.fills or operation.uses else []
         full: list[str] = []
@@ -115,10 +117,9 @@ class WaitSteps:
                 for counter, count in need.counts.items():
                     ledger.settle(counter, count, self.operations)
             else:
-                # A barrier takes LDS data that is in flight nowhere: nobody knows yet whether it was too early.
-                # So does a write of what a DMA fills: whether that was waited for other waves must know all the same.
-                staying = ("lds",) if operation.uses or not operation.fills else ("lds", "own-dma")
-                ledger.drop({arrival.producer for arrival in need.because if arrival.producer >= 0 and arrival.kind not in staying},
+                # A barrier takes LDS data that is in flight nowhere: nobody knows yet whether it was too early. Nor does what meets the
+                # wave's own bytes: whether they were waited for other waves must know all the same.
+                ledger.drop({arrival.producer for arrival in need.because if arrival.producer >= 0 and arrival.kind not in _STAYING},
                             self.operations)
         for other in early:
             ledger.settled.pop(other.other, None)
@@ -149,7 +150,8 @@ class WaitSteps:
 
     def _use(self, ledger: Ledger, operation: Operation, position: int, noting: bool) -> None:
         """Waits that stood for what this instruction uses were needed; `noting` keeps which."""
-        touches, awaits, barrier = self.touches[position], operation.awaits, operation.barrier
+        touches, barrier = self.touches[position], operation.barrier
+        awaits = operation.awaits + operation.fills if operation.queue == "vm" else operation.awaits
         fence = operation.fence or barrier and not self.tokens
         used = []
         for key, newer in ledger.waited.items():
@@ -174,12 +176,13 @@ class WaitSteps:
         operation = self.operations[position]
         touches = self.touches[position]
         vm, lgkm = touches & ledger.vm.mask, touches & ledger.lgkm.mask
-        if not (vm or lgkm or operation.barrier or operation.awaits or operation.leaves == "return"):
+        loads = operation.queue == "vm" and operation.fills  # a load into LDS
+        if not (vm or lgkm or operation.barrier or operation.awaits or loads or operation.leaves == "return"):
             return None
         found = WaitNeed(position)
         for counter, flight, mask in ((VM, ledger.vm, vm), (LGKM, ledger.lgkm, lgkm)):
-            if not (mask or operation.barrier or operation.awaits and counter == VM or operation.leaves):
-                continue  # for what an operation touches of LDS it waits as the wave's own DMA alone
+            if not (mask or operation.barrier or (operation.awaits if counter == VM else loads) or operation.leaves):
+                continue  # LDS operations are in order among themselves, and so are loads into LDS
             for producer, birth in flight.births.items():
                 source = self.operations[producer]
                 kind, what = self._due(producer, position, counter, touches)
@@ -231,6 +234,9 @@ class WaitSteps:
             # The wave's own DMA: LDS operations are in order among themselves, a DMA is not one of them.
             names = shared(source.fills, operation.awaits)
             return ("own-dma", ", ".join(names)) if names else ("", "")
+        if counter == LGKM and operation.queue == "vm" and operation.fills and source.fills:
+            names = shared(source.fills, operation.fills)
+            return ("own-write", ", ".join(names)) if names else ("", "")
         if operation.leaves == "return" and source.lasting:
             return "return", _named(source.arrives) or "LDS data"
         return "", ""

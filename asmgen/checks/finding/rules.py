@@ -80,11 +80,12 @@ _TABLE = (
     LintRule("W010", "note", "loop that is not steady from its first round on",
          "What is in flight where the loop is entered differs from what its back-edge brings. The waits inside have to serve both, so the "
          "stricter of the two counts holds in every round."),
-    LintRule("W011", "warning", "LDS bytes read or overwritten while a load into them is in flight",
+    LintRule("W011", "warning", "LDS bytes that a load into LDS in flight and another access both touch",
          "M0, the offset and the read's address follow from constants and the work-item's number, and a load into LDS that has not been "
          "waited for fills bytes that the instruction reads, for its own wave or for another one, which runs the same code, or that it "
-         "writes, for its own wave. A wait for the load must stand between, for another wave a barrier too. It is a warning, as the path "
-         "may be impossible and the workgroup smaller than its limit."),
+         "writes, for its own wave. A wait for the load must stand between, for another wave a barrier too. Or it is the load that comes "
+         "second, while the wave's own LDS read or write of these bytes has not been waited for: the two go to LDS on ways of their own. "
+         "It is a warning, as the path may be impossible and the workgroup smaller than its limit."),
     LintRule("W012", "warning", "waves that end out of phase",
          "A program with a stagger delays half of its waves by one or more barriers through a conditional branch over s_barrier, and "
          "brings the other half level by the same branch with the opposite condition. On a path to s_endpgm one of the two is missing. "

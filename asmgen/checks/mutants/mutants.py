@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.waits import verify as waits
+from asmgen.checks.waits.ownloads import LDS_IN_FLIGHT
 from asmgen.checks.waitstates import passes as hazards
 from asmgen.isa.arch import architecture
 from asmgen.isa.check import resolve
@@ -23,7 +24,7 @@ from asmgen.program.program import Instruction, Item, Program
 
 KINDS = ("wait", "count", "barrier", "nop", "swizzle")
 _SWIZZLE = "v_xor_b32"
-MISSING = frozenset({waits.MISSING, waits.TOKEN, waits.BARRIERS, waits.LDS_AT_BARRIER, waits.LDS_ORDER, waits.LDS_IN_FLIGHT,
+MISSING = frozenset({waits.MISSING, waits.TOKEN, waits.BARRIERS, waits.LDS_AT_BARRIER, waits.LDS_ORDER, LDS_IN_FLIGHT,
                      waits.OUT_OF_PHASE, waits.MEETING, waits.PARTING})
 """The rules of what a weaker program lacks."""
 _Key = tuple[str, int, int, int]

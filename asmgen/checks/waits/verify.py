@@ -27,6 +27,7 @@ from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Fligh
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly, shared
 from asmgen.checks.finding.finding import LintFinding
+from asmgen.checks.waits.ownloads import LDS_IN_FLIGHT, OwnLoads
 from asmgen.checks.wavegroups.outofphase import Phases
 from asmgen.checks.wavegroups.partings import Partings
 from asmgen.program.controlflow import control_flow
@@ -45,12 +46,12 @@ NO_WAIT = "W007"
 FULL = "W008"
 LDS_ORDER = "W009"
 LOOP = "W010"
-LDS_IN_FLIGHT = "W011"
 OUT_OF_PHASE = "W012"
 MEETING = "W013"
 PARTING = "W014"
 
-_KINDS = {"register": MISSING, "own-dma": MISSING, "token": TOKEN, "lds-order": LDS_ORDER}
+_KINDS = {"register": MISSING, "own-dma": MISSING, "own-write": MISSING, "token": TOKEN, "lds-order": LDS_ORDER}
+_OWN = ("own-dma", "own-write")
 _ORDER = ("error", "warning", "note")
 
 
@@ -77,13 +78,14 @@ class Verifier:
         self.runs = reachable(program, self.flow.flow, self.flow.told)
         self._split = split_of(program)
         self._sections = sections(self.flow.flow, self.operations)
-        self._met: set[tuple[int, int]] = set()
+        self._own_told: set[tuple[int, int, str]] = set()
         self._reads_lds = any(operation.queue == "lds" and operation.arrives for operation in self.flow.told)
         self._block = block
         self._kinds = lds_kinds(program)
         self._races = self._new_races()
         self._rounds = self.notes and block is not None  # whether rounds of loops are told apart: that takes another verification
         self._locations = self._known_locations()
+        self._own_loads = OwnLoads(self.instructions, self._locations, self._kinds, self._sections, self.flow.limits)
         self._found: list[LintFinding] = []
         self._idle: set[tuple[int, str]] = set()
         self._unsure: set[tuple[int, str]] = set()
@@ -117,10 +119,12 @@ class Verifier:
         other.program, other.instructions = program, program.instructions
         other.flow, blocks = self.flow.weakened(program, position)
         other.operations = other.flow.operations
-        other._found, other._met, other._idle, other._unsure, other._full = [], set(), set(), set(), {}
+        other._found, other._idle, other._unsure, other._full = [], set(), set(), {}
+        other._own_told = set()
         barrier = self.operations[position].barrier
         if barrier:
             other._sections = sections(other.flow.flow, other.operations)
+        other._own_loads = OwnLoads(other.instructions, other._locations, other._kinds, other._sections, other.flow.limits)
         other._races, other._rounds = other._new_races(), False
         other.flow.visit(other._visit, blocks)
         other._lds_races()
@@ -164,8 +168,9 @@ class Verifier:
         if (operation.fills or operation.uses) and instruction.waits != "off":
             for other in (*early, *self._never_settled(position, ledger)):
                 self._barriers(position, other)
-        if position in self._locations and position in self._kinds and operation.queue == "lds" and not operation.fills:
-            self._touches_in_flight(position, ledger)
+        if position in self._locations and position in self._kinds and operation.queue:
+            own = self._own_loads
+            self._found += own.touched(position, ledger) if operation.queue == "lds" else own.filled(position, ledger)
         if operation.barrier and self._races is not None and instruction.waits != "off":
             self._races.crossing(position, ledger)
         if operation.wait is not None:
@@ -176,7 +181,7 @@ class Verifier:
     def _missing(self, position: int, need: WaitNeed) -> None:
         groups: dict[tuple[str, str], list[Arrival]] = {}
         for arrival in need.because:
-            if arrival.kind in _KINDS:
+            if arrival.kind in _KINDS and not (arrival.kind in _OWN and self._told(arrival.producer, position, arrival.kind)):
                 groups.setdefault((_KINDS[arrival.kind], arrival.counter), []).append(arrival)
         for (rule, counter), arrivals in groups.items():
             severity, message, first = self._judge(rule, position, counter, arrivals)
@@ -185,24 +190,13 @@ class Verifier:
             self._found.append(LintFinding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
                                        self._count(counter, arrivals), position))
 
-    def _touches_in_flight(self, position: int, ledger: Ledger) -> None:
-        """An LDS read or write of bytes that a load without a token still fills, once for each group of loads. Writes in lanes that are not
-        known may be of what the load leaves out."""
-        touched, reads = self._locations[position], self._kinds[position] == READ
-        met = [producer for producer in ledger.vm.births if producer in self._locations and
-               (self._locations[producer].meets(touched) if reads else self._locations[producer].surely_meets(touched))]
-        for group in groups_in_flight(ledger.vm, met, self._sections):
-            key = (self._sections[group.last], group.rounds)
-            if group.rounds or key in self._met:
-                continue
-            self._met.add(key)
-            shared = self._locations[group.last].common(touched)
-            count = min(group.newer, self.flow.limits[VM] - 1)
-            newer, verb = f", {group.newer} newer" if group.newer else "", "reads" if reads else "overwrites"
-            self._found.append(LintFinding(
-                LDS_IN_FLIGHT, "warning", f"{self.instructions[position].name} {verb} LDS bytes {shared}, which "
-                f"{described(group, self.instructions)} may still be filling (in flight{newer}): s_waitcnt vmcnt({count}) and a barrier "
-                f"belong before it", self.instructions[group.last], self.instructions[position], None, count, position))
+    def _told(self, producer: int, position: int, kind: str) -> bool:
+        """Whether what is in flight was told of in this straight piece of code: several instructions may touch what one brings."""
+        key = (producer, self._sections[position], kind)
+        if key in self._own_told:
+            return True
+        self._own_told.add(key)
+        return False
 
     def _lds_at_barrier(self, position: int, counter: str, flight: Flight, groups: list[LdsGroup]) -> None:
         # With a wait in the loop, no more are outstanding than it allows and than one round issues.
@@ -254,6 +248,8 @@ class Verifier:
             verb = "reads LDS data of"
         elif worst.kind == "own-dma":
             what = f"LDS bytes of {what} that a load still fills"
+        elif worst.kind == "own-write":
+            what = f"LDS bytes of {what}, which an LDS write may reach later,"
         return severity, f"{consumer.name} {verb} {what} while {self._flight(worst)}{doubt}: s_waitcnt {wait} is needed before it", worst
 
     def _flight(self, arrival: Arrival) -> str:
@@ -275,7 +271,7 @@ class Verifier:
             elif self.operations[arrival.producer].ordered and route.newer >= self.flow.limits[counter]:
                 judged.append(("warning", " as far as waits go (so many newer operations that the full counter must have held them back)",
                                arrival))
-            elif not (self.own or arrival.kind == "own-dma" or self._reads(arrival, position)):
+            elif not (self.own or arrival.kind in _OWN or self._reads(arrival, position)):
                 judged.append(("warning", " (right only if it has landed all the same)", arrival))
             elif route.counted and not self.own:
                 judged.append(("warning", " (right only if global loads into LDS count on lgkmcnt too, as LLVM takes them to)", arrival))
@@ -300,7 +296,7 @@ class Verifier:
             for producer in flight.births.keys() & self._cells.keys():
                 filled, used = self._cells[producer]
                 other = self.operations[producer]
-                if uses & filled:
+                if uses & filled and not self._told(producer, position, "unsettled"):
                     found.append(TooEarly(producer, -1, need, shared(operation.uses, other.fills)[0], False))
                 if fills & used:
                     found.append(TooEarly(producer, -1, need, shared(operation.fills, other.uses)[0], True))
