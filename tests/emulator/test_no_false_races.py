@@ -237,3 +237,15 @@ def test_packed_sources_are_read_as_op_sel_says(text: str, faults: bool) -> None
     found = run(Planted("", "", "\n".join(body)).text(False)[0], 1)
     assert ("uninitialised-use" in {finding.check for finding in found.findings}) is faults
     assert faults or not found.findings
+
+
+@pytest.mark.parametrize(("first", "at"), [("ds_read_b32 v5, v2", 0), ("ds_write_b32 v2, v1", 0), ("ds_read_b32 v5, v2 offset:256", 64)])
+@pytest.mark.parametrize("wait", ["", "s_waitcnt lgkmcnt(1)", "s_waitcnt lgkmcnt(0)"])
+def test_a_load_into_lds_waits_for_the_waves_own_lds_operations(first: str, at: int, wait: str) -> None:
+    """They are in no order with it (docs/facts/instructions.md section 4), whether the workgroup has barriers or not."""
+    body = ["s_mov_b32 m0, 0", "ds_write_b32 v2, v1 offset:256", "s_waitcnt lgkmcnt(0)", first, wait, "global_load_lds_dword v2, s[8:9]",
+            "s_waitcnt vmcnt(0) lgkmcnt(0)", "ds_read_b32 v5, v2", "s_waitcnt lgkmcnt(0)", "global_store_dword v2, v5, s[10:11]"]
+    if first.startswith("ds_read") and not at:
+        body[1] = body[1].replace(" offset:256", "")
+    found = run(Planted("", "", "\n".join(body)).text(False)[0], 1)
+    assert [finding.check for finding in found.findings] == ["lds-dma-before-wait"] * (not at and wait != "s_waitcnt lgkmcnt(0)")

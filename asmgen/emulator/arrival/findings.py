@@ -28,7 +28,8 @@ class Check:
 CHECKS = {check.name: check for check in (
     Check("read-before-wait", "error", "a register is read before its wave has waited for the load that fills it"),
     Check("overwrite-before-wait", "error", "a register is written while a load that has not been waited for will still write it"),
-    Check("lds-dma-before-wait", "error", "a wave touches LDS bytes that its own LDS-DMA has not delivered"),
+    Check("lds-dma-before-wait", "error", "a wave touches LDS bytes that its own LDS-DMA has not delivered, or loads into those "
+          "that its LDS operations may still touch"),
     Check("wait-state", "error", "fewer wait states stand between two instructions than ISA text and LLVM both ask for"),
     Check("lds-race", "error", "two waves touch the same LDS bytes in one barrier interval, or while a write is in flight over a barrier, "
                                "and one of them writes"),

@@ -139,7 +139,8 @@ def touch(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying
         race = unsettled & (other != wave)
         if effect or access.guess:
             race &= ~access.atomic[numbers >> 16]
-        early = (word != 0) & (other == wave) & (queue == 0) & (ticket > done[0, wave])
+        own = (word != 0) & (other == wave) & (ticket > done[queue, wave])
+        early = own & (queue == 0)
         once = np.zeros(len(here), bool)
         once[np.unique(here, return_index=True)[1]] = True
         if access.write:
@@ -151,7 +152,7 @@ def touch(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying
             met = (readers | (0 if effect else tried)) & ~bit != 0
             late = late * carrying
             after = late & ~bit != 0
-            faults = {AGAINST_WRITE: race, EARLY: early & (access.queue != 0),  # LDS-DMA delivers in order
+            faults = {AGAINST_WRITE: race, EARLY: own & ((access.queue == 0) != (queue == 0)),  # LDS-DMA delivers in order, LDS writes too
                       AGAINST_READ: met & differs, AGAINST_CARRIED: after & differs, UNCHANGED: once & (met | after) & ~differs}
             flags = np.where(unsettled, word & FLAGS, 0) | (changed | unknown) * (CHANGED | (readers | late | tried != 0) * STALE)
             cells.writes[here] = int(who.tickets[row]) << TICKET_SHIFT | int(who.numbers[row]) << WAVE_SHIFT | access.queue

@@ -1,8 +1,9 @@
-"""Races in LDS between waves, reads of bytes that an LDS-DMA has not delivered, and reads of bytes that nobody wrote.
+"""Races in LDS between waves, a wave's own LDS-DMA and LDS operations on the same bytes, and reads of bytes that nobody wrote.
 
 An access lives from its issue until its own wave has waited for it; two of different waves, one a write, race if their lives share a
 barrier interval, a read that lives on over a barrier with the writes after it too. Atomics do not race with each other: their order is
-free, their effect is whole, and some reads do not race with them (`ldsguesses`). Writes that leave the same values (`ldsvalues`), and
+free, their effect is whole, and some reads do not race with them (`ldsguesses`). A wave's own LDS operations are in order, and so are its
+LDS-DMA; the ones and the others are in none. Writes that leave the same values (`ldsvalues`), and
 writes that change nothing while others read, are a warning, of which a launch needs one only: compilers make them by the hundred.
 
 Workgroups that do the same, access for access (`ldscells.repeating`), are judged as one until they part or there is something to report.
@@ -58,14 +59,18 @@ _ANY = 0
 
 @dataclass(frozen=True)
 class _Read:
-    """A read that its waves may not have waited for; `at` is the first workgroup's while all do the same."""
+    """A read that its waves may not have waited for; `at` is the first workgroup's while all do the same. All bytes lie in `low:high`."""
 
+    position: int
     at: Addresses
     size: int
     waves: NDArray[np.int64]
     select: Selection
     tickets: NDArray[np.int32]
     queue: int
+    low: int
+    high: int
+    guess: bool
 
 
 class LdsArrival:
@@ -94,6 +99,7 @@ class LdsArrival:
         kinds = [row.kind for position in self._touching if (row := instructions[position].opcode.memory) is not None]
         self._atomic = np.array([kind == "atomic" for kind in kinds], bool)
         self._meets = any(instruction.name == "s_barrier" for instruction in instructions)
+        self._fills = any(is_lds_dma(instructions[position].opcode, instructions[position].form) for position in self._touching)
         self._guesses = kept(program, "_lds_guesses", (), lambda: guesses(program))
         self._told = self._told_unchanged = False
         self.reset()
@@ -149,12 +155,30 @@ class LdsArrival:
             if differing is None:
                 self._agreed(group, position, report[AGAINST_WRITE])
             report[AGAINST_WRITE] = NOBODY if differing is None else differing
-        if not write and self._meets and not access.guess:
-            self._reads.append(_Read(at, size, group.waves, group.select, who.tickets, queue))
+        if write and queue == VM and self._reads:
+            self._overtaking(group, position, at, size)
+        if not write and (self._fills or self._meets and not access.guess):
+            self._reads.append(_Read(position, at, size, group.waves, group.select, who.tickets, queue, *_range(at, size), access.guess))
         if found:
             self._judge(group, position, report, write)
             if self.undefined is not None and unwritten.any():
                 self.undefined(group, position, self._unwritten(at[unwritten], size) if fresh is None else fresh)
+
+    def _overtaking(self, group: Group, position: int, at: Addresses, size: int) -> None:
+        """Waves load into LDS: bytes that an LDS read of the same wave, which has not waited for it, may yet read are a finding."""
+        low, high = _range(at, size)
+        for read in self._reads:
+            if read.low >= high or low >= read.high:
+                continue
+            late = read.tickets > self.counters.done[read.queue, read.select]
+            rows = {int(wave): row for row, wave in enumerate(read.waves[:len(read.at)].tolist()) if late[row]}
+            for row, wave in enumerate(group.waves[:len(at)].tolist()):
+                if wave in rows:
+                    common = np.intersect1d(_all_bytes(at[row], size), _all_bytes(read.at[rows[wave]], read.size))
+                    if len(common):
+                        self._report("lds-dma-before-wait", "error", "loads into LDS that a read of the same wave may not have read yet",
+                                     read.position, position, int(common[0]) // self.cells.granule, wave)
+                        break
 
     def _changed(self, at: Addresses, written: Registers | None, size: int) -> NDArray[np.bool_]:
         """Which lanes give their bytes another value; all where what they write is not known."""
@@ -228,7 +252,7 @@ class LdsArrival:
             read = self._reads[number]
             homes = machine.workgroup[read.select]
             alive = (read.tickets > self.counters.done[read.queue, read.select]) & closing[homes]
-            if not alive.any():
+            if read.guess or not alive.any():
                 continue
             if self._alike > 1:
                 together = alive.reshape(self._alike, -1)
@@ -282,6 +306,8 @@ class LdsArrival:
                 what = f"{'overwrites' if write else 'reads'} LDS {self._written(group, row, word)}"
             elif kind == EARLY:
                 check, what = "lds-dma-before-wait", "touches LDS that the wave's own LDS-DMA has not delivered"
+                if word & 3 != VM:
+                    what = "loads into LDS that a write of the same wave may not have reached yet"
             elif kind == AGAINST_READ:
                 what = "overwrites LDS that another wave reads in the same barrier interval"
             elif kind == AGAINST_CARRIED:
@@ -307,6 +333,17 @@ class LdsArrival:
         first = instructions[producer] if producer != NOBODY else None
         self.findings.add(Finding(check, severity, f"{message} (byte {byte:#x})", first, instructions[consumer], wave,
                                   int(self.machine.workgroup[wave])))
+
+
+def _range(at: Addresses, size: int) -> tuple[int, int]:
+    """Between which addresses all bytes lie."""
+    active = at[at >= 0]
+    return (int(active.min()), int(active.max()) + size) if len(active) else (0, 0)
+
+
+def _all_bytes(at: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = (at[at >= 0][:, None] + np.arange(size)).ravel()
+    return found
 
 
 def reaches_lds(instruction: Instruction) -> bool:

@@ -158,6 +158,8 @@ def _write(writes: Any, numbers: Any, readers: Any, carried: Any, tried: Any, at
                             hits[count, 0], hits[count, 1] = cell, row
                             hits[count, 2], hits[count, 3] = numbers[cell] >> np.uint32(16), word
                             count += 1
+                    if queue == 0 and its_queue != 0 and other == wave and ticket > done[its_queue, wave]:
+                        _note(report, EARLY, cell, row, numbers[cell] >> np.uint32(16), word)
                     if other == wave and on_its_way:
                         if queue != 0:
                             _note(report, EARLY, cell, row, numbers[cell] >> np.uint32(16), word)
