@@ -68,17 +68,17 @@ class Conflicts:
                         unsure = found if found.better(unsure) else unsure
         return unsure or self._unknown(first, second, theirs) or self._unknown(second, first, mine)
 
-    def alone(self, filling: Mapping[Key, frozenset[Key]]) -> Conflict | None:
-        """A clash of a wave with itself: an access that meets bytes that the wave's own loads into LDS may still fill."""
-        for key, loads in sorted(filling.items()):
-            for load in sorted(loads):
-                mine, others = (self._paths.nodes[number].touched.get(position) for number, position in (load, key))
+    def alone(self, unordered: Mapping[Key, frozenset[Key]]) -> Conflict | None:
+        """A clash of a wave with itself: an access of bytes that the wave's own may still touch, one of the two a load into LDS."""
+        for key, alive in sorted(unordered.items()):
+            for first in sorted(alive):
+                mine, others = (self._paths.nodes[number].touched.get(position) for number, position in (first, key))
                 if mine is None or others is None:
-                    return Conflict(load, key)
-                for wave in _waves(self._paths.nodes[load[0]].waves & self._paths.nodes[key[0]].waves):
+                    return Conflict(first, key)
+                for wave in _waves(self._paths.nodes[first[0]].waves & self._paths.nodes[key[0]].waves):
                     common = mine.of(wave) & others.of(wave)
                     if common:
-                        return Conflict(load, key, (wave, wave), *_first_run(common))
+                        return Conflict(first, key, (wave, wave), *_first_run(common))
         return None
 
     def _enough(self, found: Conflict) -> bool:

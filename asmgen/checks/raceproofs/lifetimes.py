@@ -23,11 +23,11 @@ Alive = dict[tuple[str, Key], int]
 @dataclass(frozen=True)
 class Lifetimes:
     """`at_barrier` has by node and position of a barrier what is alive as a wave passes it, `at_end` by node what is as it ends,
-    `filling` by access which loads into LDS of the same wave are as it is issued, where it is none of them."""
+    `unordered` by access which others of the same wave are as it is issued that are in no order with it: loads into LDS, or all else."""
 
     at_barrier: dict[Key, frozenset[Key]]
     at_end: dict[int, frozenset[Key]]
-    filling: dict[Key, frozenset[Key]]
+    unordered: dict[Key, frozenset[Key]]
 
 
 def lifetimes(paths: ValuePaths, operations: Sequence[Operation], accesses: frozenset[int]) -> Lifetimes:
@@ -38,7 +38,7 @@ def lifetimes(paths: ValuePaths, operations: Sequence[Operation], accesses: froz
              if operations[position].counters or operations[position].wait is not None or operations[position].barrier]
             for block in paths.flow.blocks]
     at_barrier: dict[Key, frozenset[Key]] = {}
-    filling: dict[Key, frozenset[Key]] = {}
+    unordered: dict[Key, frozenset[Key]] = {}
 
     def passed(number: int, alive: Alive) -> Alive:
         node, alive = paths.nodes[number], dict(alive)
@@ -51,8 +51,9 @@ def lifetimes(paths: ValuePaths, operations: Sequence[Operation], accesses: froz
                     if count is not None:
                         alive = _left(alive, counter, count, operations)
             else:
-                if position in accesses and operation.queue != "vm":
-                    filling[number, position] = frozenset(key for _, key in alive if operations[key[1]].queue == "vm")
+                if position in accesses:
+                    load = operation.queue == "vm"
+                    unordered[number, position] = frozenset(key for _, key in alive if (operations[key[1]].queue == "vm") is not load)
                 _issue(alive, node, position, operation, position in accesses, limits)
         return alive
 
@@ -70,7 +71,7 @@ def lifetimes(paths: ValuePaths, operations: Sequence[Operation], accesses: froz
             leading[way].append(node.number)
     solution = solve(leading, [Alive() for _ in paths.nodes], passed, join)
     ends = {node.number: frozenset(key for _, key in solution.at_exit[node.number]) for node in paths.nodes if not node.ways}
-    return Lifetimes(at_barrier, ends, filling)
+    return Lifetimes(at_barrier, ends, unordered)
 
 
 def _left(alive: Alive, counter: str, count: int, operations: Sequence[Operation]) -> Alive:

@@ -123,13 +123,14 @@ class _Proof:
         return unknown or RaceProof(PROVEN, "", None, None, block, assumed, self._states)
 
     def _alone(self, block: tuple[int, int, int], assumed: tuple[str, ...]) -> RaceProof | None:
-        """Where a wave may touch what a load into LDS of its own still fills: no race of two waves, but nothing to call proven."""
-        conflict = self._conflicts.alone(self._alive.filling)
+        """Where a load into LDS and another access of the same wave meet in no order: no race of two waves, but nothing to call proven."""
+        conflict = self._conflicts.alone(self._alive.unordered)
         if conflict is None:
             return None
-        load, other = (self._paths.program.instructions[position] for _, position in (conflict.first, conflict.second))
+        first, other = (self._paths.program.instructions[position] for _, position in (conflict.first, conflict.second))
         bytes_of = f"LDS bytes {conflict.low:#x}:{conflict.high:#x}" if conflict.waves else "the same LDS bytes"
-        reason = f"{load.text} may still fill {bytes_of} as {other.text} of the same wave touches them: no wait stands between"
+        verb = "fill" if is_lds_dma(first.opcode, first.form) else "touch"
+        reason = f"{first.text} may still {verb} {bytes_of} as {other.text} of the same wave touches them: no wait stands between"
         return RaceProof(UNKNOWN, reason, conflict.second[1], None, block, assumed, self._states)
 
     def _classes(self) -> list[int]:
