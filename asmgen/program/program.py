@@ -250,7 +250,8 @@ class Program:
     `stagger` is the number of barriers by which waves of a workgroup may run out of phase (docs/ARCHITECTURE.md section 4).
     `accum_offset` is where the unified register file is split, if known. `entry` is the label at which waves begin, ""
     for the first instruction: with preloaded kernel arguments the hardware starts after the compatibility entry. `roles` are labels
-    at which code for some of a workgroup's waves each begins; barriers of one role meet those of the others in order.
+    at which code for some of a workgroup's waves each begins; barriers of one role meet those of the others in order. `workitem_dims` says
+    how much of the packed work-item number v0 holds: 0 for x alone, 1 for y too, 2 for all, which is also taken where nothing says so.
     """
 
     name: str
@@ -260,6 +261,7 @@ class Program:
     accum_offset: int | None = None
     entry: str = ""
     roles: tuple[str, ...] = ()
+    workitem_dims: int = 2
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:

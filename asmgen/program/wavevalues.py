@@ -55,9 +55,9 @@ class WaveValues:
         flow, program = self.flow, self.program
         if not flow.blocks:
             return
-        starts = {0: first_state(self.block)}
+        starts = {0: first_state(self.block, program.workitem_dims)}
         if program.entry:
-            starts[flow.block_of[program.labels[program.entry]]] = first_state(self.block)
+            starts[flow.block_of[program.labels[program.entry]]] = first_state(self.block, program.workitem_dims)
         if flow.indirect or any(instruction.name in CALLS or instruction.name == "s_setpc_b64" for instruction in program.instructions):
             for position in program.labels.values():
                 if position < len(flow.block_of) and flow.block_of[position] not in starts:
@@ -125,14 +125,15 @@ def waves_of(block: tuple[int, int, int] | None) -> int:
     return 1 if block is None else max(1, min(16, -(-block[0] * block[1] * block[2] // LANES)))
 
 
-def first_state(block: tuple[int, int, int] | None) -> State:
-    """What all waves hold where a kernel begins."""
+def first_state(block: tuple[int, int, int] | None, dims: int = 2) -> State:
+    """What all waves hold where a kernel begins: v0 has the work-item's x, of `dims` 1 its y above, of 2 its z too (AMDGPUUsage, "Initial
+    Kernel Execution State"; what the descriptor does not ask for is 0)."""
     waves = waves_of(block)
     known = dict.fromkeys((EXEC_BIT, EXEC_BIT + 1), constant(WORD, waves))
     if block is not None:
         x, y, _ = block
         number = np.arange(waves * LANES, dtype=np.int64).reshape(waves, LANES)
-        known[0] = number % x | number // x % y << 10 | number // (x * y) << 20
+        known[0] = number % x | (number // x % y << 10 if dims else 0) | (number // (x * y) << 20 if dims > 1 else 0)
     return State(np.ones(waves, bool), known)
 
 

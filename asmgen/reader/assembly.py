@@ -113,6 +113,7 @@ class _KernelFacts:
 
     accum_offset: int | None = None
     preload: bool = False
+    workitem_dims: int = 0
 
 
 class _TextReader:
@@ -141,13 +142,13 @@ class _TextReader:
         return [self._program(part) for part in found]
 
     def _program(self, part: _Part) -> Program:
-        facts = self._facts.get(part.name, _KernelFacts())
+        facts = self._facts.get(part.name, _KernelFacts(workitem_dims=2))
         entry = _body_label(part.items) if facts.preload else ""
         for role in part.roles:
             if not any(isinstance(item, Label) and item.name == role for item in part.items):
                 raise ReadError(f"roles names the label {shorten(role)}, which is not there", self._file)
         return Program(part.name, self._arch, tuple(part.items), part.stagger, accum_offset=facts.accum_offset, entry=entry,
-                       roles=part.roles)
+                       roles=part.roles, workitem_dims=facts.workitem_dims)
 
     def _statement(self, statement: Statement) -> None:
         code = statement.code
@@ -260,6 +261,8 @@ class _TextReader:
         assert self._kernel is not None
         if name == ".amdhsa_accum_offset" and number in range(4, VGPR_COUNT + 1, 4):
             self._kernel.accum_offset = number
+        elif name == ".amdhsa_system_vgpr_workitem_id" and number in range(3):
+            self._kernel.workitem_dims = number
         elif name == ".amdhsa_user_sgpr_kernarg_preload_length":
             self._kernel.preload = number > 0
 

@@ -79,7 +79,8 @@ def _read(pieces: _Pieces, kernel: KernelRecord) -> Program:
         chunks[0] = chunks[0][position:]
     for chunk in chunks:
         items += reader.read(chunk, labels)
-    return Program(kernel.name, code_object.arch, tuple(items), accum_offset=kernel.descriptor.accum_offset, entry=entry)
+    return Program(kernel.name, code_object.arch, tuple(items), accum_offset=kernel.descriptor.accum_offset, entry=entry,
+                   workitem_dims=min(2, kernel.descriptor.workitem_id_dims))
 
 
 def read_functions(code_object: CodeObject, piped: str = "") -> list[Program]:

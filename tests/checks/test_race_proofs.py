@@ -64,6 +64,24 @@ def test_what_a_wave_fills_and_touches_without_a_wait_is_not_proven(wait: str, s
         assert expected == PROVEN or "no wait stands between" in proof.reason
 
 
+@pytest.mark.parametrize("other", ["ds_write_b32 v9, v0", "ds_read_b32 v8, v9"])
+@pytest.mark.parametrize(("wait", "status"), [("", UNKNOWN), ("s_waitcnt lgkmcnt(1)\n", UNKNOWN), ("s_waitcnt lgkmcnt(0)\n", PROVEN)])
+def test_what_a_wave_touches_and_fills_without_a_wait_is_not_proven(wait: str, status: str, other: str) -> None:
+    for at, expected in ((0, status), (4096, PROVEN)):
+        proof = prove_races(program_of(f"{BEGIN}v_add_u32 v9, {at}, v3\n{other}\n{wait}{fill(0)}{END}"), BLOCK)
+        assert proof.status == expected and (expected == PROVEN or "may still touch" in proof.reason), proof.reason
+
+
+@pytest.mark.parametrize(("directive", "status"), [("", REFUTED), (".amdhsa_system_vgpr_workitem_id 1\n", PROVEN)])
+def test_what_the_descriptor_does_not_ask_for_is_not_in_the_work_items_number(directive: str, status: str) -> None:
+    """Rows of 64 work-items: without y the waves have the same numbers."""
+    code = "v_lshlrev_b32 v1, 2, v0\nds_write_b32 v1, v0\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)\ns_endpgm\n"
+    text = f'.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\n.type k,@function\nk:\n{code}.size k, .-k\n.amdhsa_kernel k\n{directive}' \
+           ".amdhsa_next_free_vgpr 8\n.amdhsa_next_free_sgpr 8\n.amdhsa_accum_offset 8\n.end_amdhsa_kernel\n"
+    (program,) = read_text(text, None, "k", "k.s")
+    assert prove_races(program, (64, WAVES, 1)).status == status
+
+
 UNKNOWNS = {
     "no workgroup": ("ds_write_b32 v3, v0\n", None, "the size of its workgroups is not known"),
     "an address from memory": ("global_load_dword v9, v3, s[8:9]\ns_waitcnt vmcnt(0)\nds_write_b32 v9, v0\n", BLOCK, "is not known"),

@@ -89,7 +89,7 @@ class ValuePaths:
         self._digests: dict[tuple[int, int], tuple[Value, int]] = {}
         self._queue: deque[int] = deque()
         begins = {0, flow.block_of[program.labels[program.entry]]} if program.entry else {0}
-        self.starts = [self._node(number, _first(block)) for number in sorted(begins)]
+        self.starts = [self._node(number, _first(block, program.workitem_dims)) for number in sorted(begins)]
         self._explore()
 
     def _explore(self) -> None:
@@ -179,9 +179,9 @@ class ValuePaths:
         return [alive | _EXEC for alive in solution.at_exit]
 
 
-def _first(block: tuple[int, int, int] | None) -> State:
+def _first(block: tuple[int, int, int] | None, dims: int) -> State:
     """What waves hold at first. Lanes beyond the workgroup's end do not run."""
-    state = first_state(block)
+    state = first_state(block, dims)
     if block is not None:
         lanes = np.arange(len(state.waves) * LANES).reshape(-1, LANES) < block[0] * block[1] * block[2]
         state.known[EXEC_BIT], state.known[EXEC_BIT + 1] = together(lanes.astype(np.int64))
