@@ -167,7 +167,8 @@ def link(code: bytes, name: str = "<object>") -> bytes:
     Raises AssemblyError with the first thing that it lacks, ToolError where there is no ld.lld.
     """
     command = require_tool("ld.lld")
-    with _start([*command, "-shared", "/dev/stdin", "-o", "-"]) as linker:
+    # Compilers put names of the host's libraries (libm of flang) into objects of the GPU too: there are none to look for.
+    with _start([*command, "-shared", "--no-dependent-libraries", "/dev/stdin", "-o", "-"]) as linker:
         linked, errors = _exchange(linker, code, None)
     if linker.returncode:
         raise AssemblyError(f"{shlex.join(command)} cannot link {name}: {_one_line(errors.decode(errors='replace'))}")
