@@ -279,3 +279,7 @@ def test_specifications_from_metadata_run(tmp_path: Path, capsys: pytest.Capture
         (path / "k.co").write_bytes(assemble(RACY.replace("size: 1024", f"size: {most}"), "gfx942"))
         call(capsys, "audit", str(path), "--specs", str(path))
         assert json.loads(next(path.glob("*.json")).read_text())["block"] == [block, 1, 1]
+    hidden = "{.offset: 12, .size: 4, .value_kind: hidden_dynamic_lds_size}"  # how much the launch alone says
+    (path / "k.co").write_bytes(assemble(RACY.replace("{.offset: 12, .size: 12, .value_kind: by_value}", hidden), "gfx942"))
+    call(capsys, "audit", str(path / "k.co"), "--specs", str(path / "more"))
+    assert json.loads(next((path / "more").glob("*.json")).read_text())["dynamic_lds"] == 65536 - 512

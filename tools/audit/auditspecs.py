@@ -2,7 +2,8 @@
 `asmgen launch` checks what only a run shows: arrival of data, races, undefined bits.
 
 Metadata tells the arguments' places, sizes and kinds, LDS and the workgroup; beside Triton's .hsaco a .json tells the warps and the dynamic
-LDS. It does not tell what the data is. So buffers are of zeros and numbers are a small size, both of which a reader has to replace.
+LDS. It does not tell what the data is. So buffers are of zeros and numbers are a small size, both of which a reader has to replace. How
+much dynamic LDS kernels of HIP and OpenCL are launched with it does not tell, only that there is some: they get all that there is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from asmgen.checks.lint.facts import block_of, most_of
 from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.codeobject.metadata import Argument
 from asmgen.files import FileError, read_plain, write_plain
-from asmgen.isa.arch import LANES
+from asmgen.isa.arch import LANES, architecture
 from asmgen.isa.errors import AsmgenError
 from asmgen.tools.audit.auditfiles import FoundObject, FoundObjects
 
@@ -27,6 +28,7 @@ GUESSED_BYTES, GUESSED_NUMBER = 1 << 20, 64
 """Of a buffer; of a number, which is a size, a stride or a count mostly: rows of so many elements lie in such a buffer."""
 _GRID = (2, 1, 1)  # workgroups that meet
 _UNSAID, _USUAL_BLOCK = 1024, 256  # work-items: what compilers allow where nobody says how many; what many launches have
+_DYNAMIC = ("hidden_dynamic_lds_size", "dynamic_shared_pointer")
 _POINTERS = ("global_buffer", "pipe", "queue", "image", "sampler")
 _INTEGERS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 
@@ -40,8 +42,8 @@ class WrittenSpecs:
 
     def text(self, folder: Path) -> str:
         """For people."""
-        lines = [f"{len(self.paths)} launch specifications in {folder}: buffers of {GUESSED_BYTES} zero bytes, numbers {GUESSED_NUMBER} "
-                 f"and the grid are guesses; put the kernel's own there, then asmgen launch FILE"]
+        lines = [f"{len(self.paths)} launch specifications in {folder}: buffers of {GUESSED_BYTES} zero bytes, numbers {GUESSED_NUMBER}, "
+                 f"the grid and dynamic_lds are guesses; put the kernel's own there, then asmgen launch FILE"]
         return "\n".join([*lines, *(f"none of {name}: {why}" for name, why in self.refused), ""])
 
 
@@ -66,7 +68,7 @@ def write_specs(paths: list[Path], folder: Path) -> WrittenSpecs:
         beside = _beside(found)
         for kernel in loaded.kernels.values():
             try:
-                spec = specification(kernel, code, beside)
+                spec = specification(kernel, code, beside, architecture(loaded.arch).lds_bytes)
             except AsmgenError as error:
                 refused.append((kernel.name, str(error)))
                 continue
@@ -76,8 +78,9 @@ def write_specs(paths: list[Path], folder: Path) -> WrittenSpecs:
     return WrittenSpecs(tuple(written), tuple(refused))
 
 
-def specification(kernel: KernelRecord, code: str, beside: Mapping[str, Any]) -> dict[str, Any]:
-    """The document for a kernel of the code object at the path `code`; `beside` is what Triton's .json says.
+def specification(kernel: KernelRecord, code: str, beside: Mapping[str, Any], most_lds: int) -> dict[str, Any]:
+    """The document for a kernel of the code object at the path `code`; `beside` is what Triton's .json says, `most_lds` what a workgroup
+    may have.
 
     Raises AsmgenError where the metadata has no arguments though the kernel reads a segment of them.
     """
@@ -87,6 +90,8 @@ def specification(kernel: KernelRecord, code: str, beside: Mapping[str, Any]) ->
     spec = {"code_object": code, "kernel": kernel.name, "grid": list(_GRID), "block": list(_block(kernel, beside)),
             "args": [_argument(row) for row in arguments]}
     shared = beside.get("shared")
+    if type(shared) is not int and any(row.value_kind in _DYNAMIC for row in kernel.arguments):
+        shared = most_lds
     dynamic = shared - kernel.descriptor.group_segment_fixed_size if type(shared) is int else 0
     return {**spec, "dynamic_lds": dynamic} if dynamic > 0 else spec
 
