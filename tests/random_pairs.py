@@ -1,8 +1,8 @@
-"""`python -m tests.random_pairs [PAIRS] [SEED]`: random pairs of instructions of the whole table, whose registers meet, against LLVM.
+"""`python -m tests.random_pairs [PAIRS] [SEED] [ARCH]`: random pairs of the whole table's instructions, whose registers meet, against LLVM.
 
 Each opcode and form of the table is a producer and a consumer, with registers drawn so that they meet. asmgen's wait states, matched to
 LLVM, are those of LLVM's hazard recognizer; its own are never fewer, but for LLVM's artefact of packed operations, and more only by the
-rows of docs/facts/instructions.md section 3.5.
+rows of docs/facts/instructions.md section 3.5. Two opcodes whose registers LLVM states otherwise than the ISA are set apart there too.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from tests.random_llc import ARCHS, MORE_THAN_LLVM, mir_name
 _TEXT = re.compile(r"\b([vas])(?:(\d+)|\[(\d+):(\d+)\])(?![\w\[(])")
 _MIR = re.compile(r"\$([vas])gpr(\d+)(?:_[vas]gpr\d+)*(?!_)")
 _TOGETHER = 2000  # pairs that one llc judges
+_CLASS_SDWA = re.compile(r"v_cmpx?_class_\w+_sdwa s")
+_VCC = re.compile(r"\bvcc")
 _POOL = {"v": 192, "a": 192, "s": 96}
 Registers = tuple[str, int, int]
 """File, first register, how many."""
@@ -94,6 +96,12 @@ def drawn(rows: Mapping[str, str], pick: random.Random, count: int) -> Iterator[
             yield first, second
 
 
+def registers_differ(first: str, second: str) -> bool:
+    """Whether LLVM has other registers than the ISA: it takes v_cmp_class of SDWA to write VCC whatever it names, and does not know that
+    v_cvt_pkaccum_u8_f32 keeps three bytes of its result."""
+    return bool(_CLASS_SDWA.match(first) and _VCC.search(second)) or second.startswith("v_cvt_pkaccum_u8_f32")
+
+
 def difference(arch: str, first: Instruction, second: Instruction, llvm: int, told: Counter[str]) -> str:
     """What is wrong with a pair, nothing where all is right."""
     matching, own = HazardModel(arch, match_llvm=True), HazardModel(arch)
@@ -123,16 +131,19 @@ def run(arch: str, rows: Mapping[str, str], count: int, seed: int, told: Counter
                 continue
             told["pairs"] += 1
             told["pairs with wait states"] += llvm > 0
+            if registers_differ(first[0], second[0]):
+                told["registers that LLVM states otherwise"] += 1
+                continue
             says = difference(arch, parse_instruction(first[0], arch), parse_instruction(second[0], arch), llvm, told)
             if says:
                 wrong.append(f"{first[0]}; {second[0]}: {says}")
     return wrong
 
 
-def main(count: int = 5000, seed: int = 0) -> int:
-    """Draw and judge pairs for both architectures, print what is wrong and what was compared. The exit code."""
+def main(count: int = 5000, seed: int = 0, archs: Sequence[str] = ARCHS) -> int:
+    """Draw and judge pairs for these architectures, print what is wrong and what was compared. The exit code."""
     failed = 0
-    for arch in ARCHS:
+    for arch in archs:
         told: Counter[str] = Counter()
         rows = whole_table(arch, seed)
         wrong = run(arch, rows, count, seed, told)
@@ -144,4 +155,4 @@ def main(count: int = 5000, seed: int = 0) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(*map(int, sys.argv[1:])))
+    raise SystemExit(main(*map(int, sys.argv[1:3]), *([sys.argv[3:]] if sys.argv[3:] else [])))
