@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import asmgen as ag
-from asmgen.kernels.products.epilogue import ProductEpilogue
+from asmgen.kernels.products.contract import is_persistent
+from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import epilogue_of, is_split
 
 
-def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
-                 wn: ag.WaveIndex) -> Factors:
-    """The factors of the workgroup's tile: its scales, which may be in flight, and alpha."""
+def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg,
+                 wm: ag.WaveIndex | None, wn: ag.WaveIndex) -> Factors:
+    """The factors of the workgroup's tile, or without `wm` of the wave's own rows from `row0` on: its scales, which may be in flight, and
+    alpha."""
     alpha = k.registers.sgprs(2, "alpha_pair", align=2)
     rows: dict[int, tuple[ag.Reg, int]] = {}
     columns: dict[int, ag.Reg] = {}
@@ -51,14 +53,19 @@ def with_alpha(factors: Factors) -> None:
 def loaded_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
                     factors: Factors | None = None, overlaps: bool = True, onward: str = "") -> ProductEpilogue:
     """The epilogue with the scales. Those of rows and columns that are not `factors` yet are loaded after the loop, which leaves no
-    registers for them, and nothing overlaps it. Arguments as of `product_epilogue`."""
+    registers for them, and nothing overlaps it: where the loop's registers hold the next tile's data then, a corner's at a time. Arguments
+    as of `product_epilogue`."""
+    def loaded(some: Sequence[ag.Corner], row: ag.Reg, column: ag.Reg, rows: ag.WaveIndex | None) -> Factors:
+        found = load_factors(k, some, row, column, rows, wn)
+        with_alpha(found)
+        return found
+
     def made(overlaps: bool) -> ProductEpilogue:
-        found = factors
-        if found is None:
-            found = load_factors(k, corners, row0, column0, wm, wn)
-            with_alpha(found)
+        found = loaded(corners, row0, column0, wm) if factors is None else factors
         return epilogue_of(k)(k, corners, row0, column0, wm, wn, found, overlaps, onward)
 
     if k.p.scales == "tensor" or factors is not None:
         return made(overlaps)
+    if is_persistent(k.parameters):
+        return product_epilogue(k, corners, row0, column0, wm, wn, loaded, overlaps=False, onward=onward)
     return ProductEpilogue(None, None, lambda: made(overlaps=False).follow(k))

@@ -10,6 +10,8 @@ from asmgen.kernels.products.batch import to_matrix_of_c
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.sides import argument, d_by_columns, result
 
+LoadFactors = Callable[[Sequence[ag.Corner], ag.Reg, ag.Reg, ag.WaveIndex | None], Factors]
+"""What loads the factors of corners from a row and a column on, for waves of a number or, for None, of the wave's own rows."""
 _TOGETHER = 16
 """Accumulators of a lane that short code takes: what C is asked for at once (`ag.combining`)."""
 
@@ -75,9 +77,10 @@ def _narrow(k: ag.TileBuilder, corners: Sequence[ag.Corner], wn: ag.WaveIndex) -
 
 
 def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-                     factors: Factors | None = None, overlaps: bool = True, onward: str = "",
+                     factors: Factors | LoadFactors | None = None, overlaps: bool = True, onward: str = "",
                      short: bool = False) -> ProductEpilogue:
-    """Store alpha A B^T + beta C + bias, rounded to the type of D. `factors`, if any, replace alpha.
+    """Store alpha A B^T + beta C + bias, rounded to the type of D. `factors`, if any, replace alpha; each part of
+    the epilogue loads its own where they are a function.
 
     Whole tiles without alpha and C go to memory while the last step computes. They go right after the loop if the loop leaves no registers
     for that (`overlaps` is False). All other tiles (alpha, C, cut columns, a span of 4 GiB) go corner by corner: each wave uses descriptors
@@ -89,7 +92,8 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
     alpha, beta = None if factors is not None else k.argument("alpha"), k.argument("beta")
     whole = d.rows(row0, tm)
     bias = bias_of(k)
-    alone = bias is None and (factors is None or not factors.differ)
+    held = factors if isinstance(factors, Factors) else None
+    alone = bias is None and (factors is None or held is not None and not held.differ)
     again = k.fresh("with_nans") if alone and ag.doubted(k, k.p.out) else None
 
     def guard(label: str) -> None:
@@ -106,12 +110,13 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
         along_rows = bias is not None and is_along_rows(k)
         added = ag.load_columns(k, corners, bias, column0, wm, wn) if bias is not None and not along_rows else {}
         of_rows = ag.load_rows(k, corners, bias, row0, wm, wn) if bias is not None and along_rows else {}
+        its = factors(corners, row0, column0, wm) if callable(factors) else factors
         narrow = set(added) | set(of_rows)  # those that still have the type of memory: their loads are in flight until first use
 
         def change(run: ag.ColumnRun, values: Sequence[ag.Reg]) -> None:
             shadow = overlaps and run.row < tm // 2
-            if factors is not None:
-                factors.change(run, values, shadow)
+            if its is not None:
+                its.change(run, values, shadow)
             if added and run.column in narrow:
                 ag.widen(k, added[run.column], k.p.out)
                 narrow.remove(run.column)
@@ -124,19 +129,22 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
                     narrow.remove(run.row)
                 ag.add_number(k, values, both[one])
 
-        ag.store_whole(k, whole, column0, corners, wm, wn, change if factors is not None or bias is not None else None, again is not None)
-        if factors is not None and again is not None and corners[0].tile.registers.items[0].file == "v":
-            factors.forget()  # changed in place
+        ag.store_whole(k, whole, column0, corners, wm, wn, change if its is not None or bias is not None else None, again is not None)
+        if held is not None and again is not None and corners[0].tile.registers.items[0].file == "v":
+            held.forget()  # changed in place
 
     def rest() -> None:
         if again is not None:
             k.label(again)
         if not onward:
             to_matrix_of_c(k, k.ids["z"])
-        beside = [factors.of(corner) for corner in corners] if factors is not None else ()
+        beside = [held.of(corner) for corner in corners] if held is not None else ()
         with ag.each_corner(k, corners, row0, column0, argument(k, "m"), wm, beside) as at:
-            if factors is not None:
-                factors.at(at).apply(at.corner)
+            if held is not None:
+                held.at(at).apply(at.corner)
+            elif callable(factors):
+                with k.registers.scope("factors of a corner"):
+                    factors([at.corner], at.row, at.column, None).apply(at.corner)
             rows = at.corner.tile.rows
             ag.scale_and_add(k, [at.corner], c.rows(at.row, rows), at.column, None, wn, alpha, beta)
             if bias is not None:

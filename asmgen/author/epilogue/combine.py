@@ -201,7 +201,7 @@ def add_to_run(k: TileBuilder, values: Sequence[Reg], numbers: Reg, shadow: bool
         k.v_pk_add_f32(two, two, numbers[pair:pair + 1])
 
 
-def load_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex,
+def load_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex | None,
                  columns: WaveIndex) -> dict[int, Reg]:
     """The numbers of a lane's runs of columns by the run's column, in VGPRs of the name of `vector`; `widen` makes them f32."""
     run = run_length(corners[0].tile)
@@ -228,7 +228,7 @@ def _columns_of(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, colu
     k.registers.release(lanes.row, lanes.column)
 
 
-def load_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: Reg, rows: WaveIndex,
+def load_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: Reg, rows: WaveIndex | None,
               columns: WaveIndex) -> dict[int, tuple[Reg, int]]:
     """The number of each of a lane's rows by the run's row: a pair of VGPRs, of the name of `vector`, and which one of them it is in.
     `widen` makes numbers of 16 bits f32.
