@@ -55,6 +55,23 @@ def test_a_barrier_stands_between_rounds_that_meet(code: str, needed: bool) -> N
     k.s_add_u32(s[0], s[0], 1)
 
 
+@pytest.mark.parametrize(("code", "needed"), [
+    ("A|a", 2),
+    ("A|a|", 1),
+    ("|A|a", 1),
+    ("|A|a|", 0),
+    ("A>||<a", 2),  # a way past both barriers
+    ("|a|B", 0),
+])
+def test_waves_a_barrier_apart_pass_one_more(code: str, needed: int) -> None:
+    k = Builder("k", "gfx950", stagger=1)
+    k.label("again")
+    emit(k, code)
+    before = len(k.items)
+    barrier_between_rounds(k, "again")
+    assert len(k.items) - before == needed
+
+
 def test_what_cannot_be_derived_is_refused() -> None:
     k = Builder("k", "gfx950")
     k.label("again")
