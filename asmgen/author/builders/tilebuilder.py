@@ -214,13 +214,11 @@ class TileBuilder(KernelBuilder):
         return role
 
     def forget(self, *kinds: str) -> None:
-        """Release the registers of addresses that operations of these kinds ("load", "lane places") made; later operations make their
-        own."""
+        """Release the registers of addresses that operations of these kinds ("load", "lane places", "lds bases") made; later operations
+        make their own."""
         for key, held in list(self.made.items()):
             if isinstance(key, tuple) and key[0] in kinds:
-                value = held.value if isinstance(held, Kept) else held
-                for one in value.values() if isinstance(value, dict) else [value]:
-                    assert isinstance(one, Reg)
+                for one in _registers_of(held):
                     if self.registers.holds(one):
                         self.registers.release(one)
                 del self.made[key]
@@ -325,3 +323,13 @@ class TileBuilder(KernelBuilder):
         """Whether a unit's addresses depend on the sources' offset."""
         offsets = [walk.gone for walk in self.walks] + [columns.offset for columns in self.columns.values()]
         return any(offset is not None and unit.effects.reads & offset.mask for offset in offsets)
+
+
+def _registers_of(made: object) -> list[Reg]:
+    """The registers of what operations computed once."""
+    if isinstance(made, Kept):
+        return _registers_of(made.value)
+    if isinstance(made, dict | list | tuple):
+        parts = made.values() if isinstance(made, dict) else made
+        return [register for part in parts for register in _registers_of(part)]
+    return [made] if isinstance(made, Reg) else []

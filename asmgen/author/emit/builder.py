@@ -348,8 +348,10 @@ class Builder(LoopSources):
         self.emit("s_waitcnt", Waitcnt(vmcnt=0), comment=ENTERS)
 
     def barrier_where_needed(self) -> None:
-        """A barrier before this wave fills bytes of LDS that others read; it goes where their reads end before another barrier."""
-        self.emit("s_barrier", comment=MEETS)
+        """A barrier before this wave fills bytes of LDS that others read, with a stagger several; it goes where their reads end before
+        another barrier."""
+        for _ in range(1 + self.stagger):
+            self.emit("s_barrier", comment=MEETS)
 
     def wait_at(self, label: str) -> None:
         """Put a wait for all loads after a label."""
