@@ -29,6 +29,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     return (
         ag.Parameter("dtype", "build", str, "type of the tensors; all sums are float32", default="bf16", choices=("bf16", "f16")),
         ag.Parameter("d", "build", int, "elements of a head's row", default=128, choices=(128, 64)),
+        *((ag.Parameter("waves", "build", int, "waves of a workgroup; 8 for d=128 without dropout", default=4, choices=(4, 8)),)
+          if variant.arch == "gfx950" else ()),
         ag.Parameter("dq", "build", str, "how dQ is added up. atomic: workgroups of keys add float32 to memory, in any order; ordered: a "
                      "kernel of its own has all keys of a query, which gives the same bits each time", default="atomic",
                      choices=("atomic", "ordered")),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.work import KeyPart
+from asmgen.kernels.attention_backward.work import KeyPart, meet
 from asmgen.kernels.sequences.dropout import kept_scale
 
 _IN_AGPRS = 32  # columns of dV whose sums are in AGPRs where rounded sums of dQ take VGPRs
 
 
 def sums_of_values(k: ag.TileBuilder, own: int, shape: ag.MatrixShape) -> ag.Tile:
-    """dV^T of a wave's keys, in VGPRs; the last columns are in AGPRs where VGPRs are few."""
+    """dV^T of a wave's keys, in VGPRs; the last columns are in AGPRs where rounded sums of dQ take VGPRs of their own."""
     d = k.variant.d
-    if k.p.dq_type == "f32" or d == 64:
+    if k.p.dq_type == "f32" or d == 64 or k.variant.wave_count == 8:
         whole: ag.Tile = k.tile("dV", d, own, shape.d, note="dV^T")
         return whole
     parts = (k.tile("dV", d - _IN_AGPRS, own, shape.d, note="dV^T"), k.tile("dV_end", _IN_AGPRS, own, shape.d, file="a"))
@@ -57,7 +57,7 @@ def _store_lines(k: ag.TileBuilder, lines: ag.SharedTile, target: ag.Rows, parts
         ag.write(k, lines[()].part(k.wave, ag.PartOf(len(parts), number)), _rounded(k, held, factor))
         if held is not part:
             k.registers.release(held.name)
-    k.s_barrier()
+    meet(k)
     rows = k.tile(f"{target.matrix.name}_rows", parts[0].columns, lines.columns, k.lanes(k.p.dtype, 8, lines.columns // 8))
     ag.read(k, rows, lines[()].part(k.wave))
     ag.store_tile(k, target, rows, rows=k.wave)

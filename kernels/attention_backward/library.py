@@ -3,8 +3,9 @@
 from asmgen.kernels.attention_backward.byqueries import by_queries
 from asmgen.kernels.attention_backward.cdna3 import cdna3
 from asmgen.kernels.attention_backward.family import BACKWARD
+from asmgen.kernels.attention_backward.pingpong import ping_pong
 from asmgen.kernels.attention_backward.pinned import pinned
 from asmgen.kernels.attention_backward.sides import convert, delta
 from asmgen.kernels.attention_backward.sinks import add_parts
 
-__all__ = ["BACKWARD", "add_parts", "by_queries", "cdna3", "convert", "delta", "pinned"]
+__all__ = ["BACKWARD", "add_parts", "by_queries", "cdna3", "convert", "delta", "ping_pong", "pinned"]

@@ -1,5 +1,6 @@
 """What steps of `pinned` multiply with rows of queries: a wave's own keys for S, and its columns of all keys for dQ. They stay in
-registers where there is room, else each step reads them from LDS. There is room for all but 64 keys of 128 elements.
+registers where there is room, else each step reads them from LDS. There is room for all but 64 keys of 128 elements, and for none where
+two waves share the registers of a SIMD.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.work import KeyPart, Ring, forget_loads
+from asmgen.kernels.attention_backward.work import KeyPart, Ring, forget_loads, meet
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ def operands_of_keys(k: ag.TileBuilder, at: KeyPart, shape: ag.MatrixShape, narr
     long. The bytes of V, which stays in registers, are those of what the loop fills.
     """
     keys, d = k.variant.tile[1], k.variant.d
-    own, summed = keys // 4, k.p.dq != "ordered"
-    resident = own * d < 64 * 128
+    waves, summed = k.variant.wave_count, k.p.dq != "ordered"
+    own = keys // waves
+    resident = waves == 4 and own * d < 64 * 128
     serves = (ag.FragmentRead(shape.b), *((ag.TransposedRead(narrow.b),) if summed else ()), ag.DmaFill())
     shared = k.shared("Ks", k.p.dtype, keys, d, serves=serves)
     # V has a placement of its own: that of K, with transposing reads, costs a fill twice the code.
@@ -63,16 +65,16 @@ def operands_of_keys(k: ag.TileBuilder, at: KeyPart, shape: ag.MatrixShape, narr
     forget_loads(k)
     values = k.tile("V", own, d, shape.b, file="a")
     rows = k.tile("K", own, d, shape.b, file="a") if resident else None
-    whole = k.tile("Kt", d // 4, keys, narrow.b, file="a", note="the wave's columns of all keys") if resident and summed else None
-    k.s_barrier()
+    whole = k.tile("Kt", d // waves, keys, narrow.b, file="a", note="the wave's columns of all keys") if resident and summed else None
+    meet(k)
     ag.read(k, values, on_its_way[()].part(k.wave))
     if rows is not None:
         ag.read(k, rows, shared[()].part(k.wave))
     depth = narrow.b.columns
     for first in range(0, keys if whole is not None else 0, depth):
         assert whole is not None
-        ag.read_transposed(k, whole.part(0, first, d // 4, depth), shared[()].part(ag.PartOf(keys // depth, first // depth), k.wave))
-    k.s_barrier()
+        ag.read_transposed(k, whole.part(0, first, d // waves, depth), shared[()].part(ag.PartOf(keys // depth, first // depth), k.wave))
+    meet(k)
     k.lds.release(*on_its_way.ranges, *(shared.ranges if resident else ()))
     return KeyOperands(values, rows, whole, shared, narrow)
 

@@ -37,8 +37,16 @@ def _as(tile: ag.Tile, operand: str) -> ag.Tile:
     return ag.Tile(tile.name, tile.rows, tile.columns, replace(tile.fragment, operand=operand), tile.registers, tile.index)
 
 
-def new_sums(k: ag.TileBuilder, queries: int, columns: int, shape: ag.MatrixShape) -> AddedSums:
-    """Those of so many queries and columns."""
+def new_sums(k: ag.TileBuilder, queries: int, columns: int, shape: ag.MatrixShape, place: ag.Tile | None = None) -> AddedSums:
+    """Those of so many queries and columns, in the registers of a tile that is done before them, or in others."""
     across = bool(k.p.dq_type != "f32")
     sizes = (columns, queries) if across else (queries, columns)
-    return AddedSums(k.tile("dQ", *sizes, shape.d, file="v" if across else "a"), across, k.p.dq_type)
+    held = k.tile("dQ", *sizes, shape.d, file="v" if across else "a") if place is None else _inside(place, *sizes, shape.d)
+    return AddedSums(held, across, k.p.dq_type)
+
+
+def _inside(place: ag.Tile, rows: int, columns: int, fragment: ag.Fragment) -> ag.Tile:
+    """A tile in the first registers of another one, whose fragments are larger."""
+    width = fragment.registers
+    free = [base[first:first + width - 1] for base in place.bases for first in range(0, place.fragment.registers, width)]
+    return ag.Tile("dQ", rows, columns, fragment, ag.RegisterSet(tuple(free[:rows * columns // (fragment.rows * fragment.columns)])))

@@ -73,6 +73,13 @@ def forget_loads(k: ag.TileBuilder, *more: str) -> None:
     k.forget("load", "lane places")
 
 
+def meet(k: ag.TileBuilder) -> None:
+    """A barrier for what crosses waves through LDS outside of the loop; where groups of waves take turns in the loop it is two, as lint
+    takes them to be a barrier apart everywhere."""
+    for _ in range(2 if k.variant.schedule == "ping-pong" else 1):
+        k.s_barrier()
+
+
 def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vector]:
     """By fragment, the factor of the scores of a lane's keys in units of log2: 0 for keys after the last one. K has zeros there, so P is 1,
     whatever LSE is, and finite dS add nothing to dQ."""

@@ -1,0 +1,93 @@
+"""attention-backward for gfx950: 8 waves in ping-pong, two on each SIMD, with 32 keys each; a step takes 32 queries.
+
+Its products are those of `products`. A memory stage reads operands of the next product, a matrix stage multiplies them, and reads what
+found no register. Vector work stands in memory stages, beside products of the other group:
+
+| memory stage | reads | vector work | product |
+|---|---|---|---|
+| 1 | Q, K | | S |
+| 2 | dO | P from S | dP |
+| 3 | dO^T | dS from dP and P, which goes to all waves | dV |
+| 4 | Q^T | | dK |
+| 5 | dS of all waves, columns of K | | dQ |
+
+A wave has 256 registers: dK and dV take 128, V 32, S and dP 32, P and after it dQ 8. So K stays in LDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import asmgen as ag
+from asmgen.kernels.attention_backward.dropping import begin
+from asmgen.kernels.attention_backward.family import BACKWARD
+from asmgen.kernels.attention_backward.gradients import store_of_keys
+from asmgen.kernels.attention_backward.products import ProductPiece, products
+from asmgen.kernels.attention_backward.tensors import BLOCK
+from asmgen.kernels.attention_backward.work import QueryHead, Ring, each_head, place
+
+_FRAGMENTS = 8  # fragments of operands that are on their way or wait
+_OPERANDS = {"S": 2, "dQ": 3}  # fragments of a piece that it reads, where that is not 1
+
+
+@BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=8, schedule="ping-pong", occupancy=2, d=128, dropout=False)
+def ping_pong(k: ag.TileBuilder) -> None:
+    """32 keys for each wave."""
+    group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
+    k.s_lshr_b32(group, k.wave.register, 2)
+    at = place(k)
+    of = products(k, at, 2, 1, True, lambda k, fragment: Ring(k, _FRAGMENTS, fragment))
+    memory, matrix, vector = k.streams("memory", "matrix", "vector")
+    k.forget("lds bases")  # V has been read
+    ag.zero(k, of.dV, of.dK)
+
+    def nothing() -> None:
+        pass
+
+    def multiply(name: str, pieces: list[ProductPiece], loads: Callable[[], None] = nothing,
+                 computes: Callable[[], None] = nothing) -> None:
+        """A memory stage and a matrix stage."""
+        early = _FRAGMENTS // _OPERANDS.get(name, 1)
+        of.ring.begin()
+        with k.stage(f"reads of {name}"):
+            with memory:
+                loads()
+                operands = [piece.read() for piece in pieces[:early]]
+            with vector:
+                computes()
+        with k.stage(name):
+            for number, piece in enumerate(pieces):
+                with matrix:
+                    piece.multiply(operands[number])
+                if number + early < len(pieces):
+                    with memory:
+                        operands.append(pieces[number + early].read())
+
+    def run(head: QueryHead) -> None:
+        begin(k, of.dropout, at, head)
+
+        def step(t: ag.StepIndex) -> None:
+            n = t + 1
+
+            def first() -> None:
+                of.add_sums(head, t)
+                of.fill(head, n + 1)
+                of.begin(of.S, n)
+
+            def slopes() -> None:
+                of.slope(n)
+                of.round_weights(n)
+                of.give_slopes(n)
+
+            if of.dQ is not None:
+                multiply("dQ", of.sums(t))
+            multiply("S", of.scores(of.S, n), first)
+            multiply("dP", of.scores(of.dP, n), lambda: of.begin(of.dP, n), lambda: of.weigh(n))
+            multiply("dV", of.gradient(of.dV, n), computes=slopes)
+            multiply("dK", of.gradient(of.dK, n))
+
+        k.pipeline(step, head.steps, ag.PlacedPingPong(), groups=group)
+
+    each_head(k, at, run, of.seen, of.S)
+    of.release()
+    store_of_keys(k, at, of.dK, of.dV, of.shape)
