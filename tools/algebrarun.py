@@ -20,7 +20,7 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.algebra.algebramemory import AlgebraMemory, kind_of
 from asmgen.emulator.algebra.elements import PACKED_WIDTHS
 from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, P, Q, Residues, beside
-from asmgen.emulator.scheduling.run import LaunchResult, Options
+from asmgen.emulator.scheduling.run import UNWRITTEN, LaunchResult, Options
 from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.formats import decode, hardware_format
@@ -138,7 +138,8 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
     problem = larger(family.problem(parameters, seed), magnitude)
     contract, resources = built.kernel.contract, built.kernel.resources
     began = time.perf_counter()
-    with emulator(built, resources.arch, Options(checks=checks, instruction_budget=budget), lambda sentence: None, program) as device:
+    options = Options(checks=checks, instruction_budget=budget, unwritten=UNWRITTEN)
+    with emulator(built, resources.arch, options, lambda sentence: None, program) as device:
         constants = Constants(dict(STANDARD.declared))
         memory = AlgebraMemory(device.memory, constants)
         device.follow(memory.tracker)

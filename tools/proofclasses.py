@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 from asmgen.author.contract.contract import Formula, KernelContract, Value, Values
@@ -65,6 +65,42 @@ def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], S
 def repeated_rows(contract: KernelContract, build: Values) -> Iterator[Lengths]:
     """Launches of one workgroup that takes one tile or row after another, where an option makes it do so: with each size that else takes
     more workgroups in steps of what one takes at once, and one element short."""
+    for full, name in _repeating(contract, build):
+        found = [full | {name: full[name] * count} for count in range(1, _MOST_STEPS + 1)]
+        found = [launch for launch in found if _groups(contract, build, launch) == 1]
+        yield Lengths(name, tuple(found), tuple(found))
+        cut = full | {name: 3 * full[name] - 1}
+        if _groups(contract, build, cut) == 1:
+            yield Lengths(name, (cut,), (cut,))
+
+
+def repeated_edges(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
+    """Others of these: two or three tiles or rows, with each other size that tiles divide whole and an element short, and long and
+    short loops of an even and an odd number of steps."""
+    loops: list[dict[str, Any]] = [{}]
+    for one in lengths(contract, build):
+        loops = [{**loop, one.name: one.coarse[place][one.name]} for loop in loops for place in (5, 4, 0, 1)]
+    for full, name in _repeating(contract, build):
+        edges: list[dict[str, Any]] = [{}]
+        for other, size in full.items():
+            if other != name and type(size) is int and size > 1 and contract.parameter(other).multiple_of == 1 \
+                    and _more_tiles(contract, build, full, other):
+                edges += [{**edge, other: size - 1} for edge in edges]
+        for edge, loop, count in product(reversed(edges), loops, (3, 2)):
+            launch = {**full, name: count * full[name], **edge, **loop}
+            if _groups(contract, build, launch) == 1:
+                yield launch
+
+
+def _more_tiles(contract: KernelContract, build: Values, launch: dict[str, Any], name: str) -> bool:
+    """Whether tiles divide that size, whatever workgroups there are: without options twice of it takes more workgroups."""
+    own = {one.name for one in contract.parameters if type(one.default) is int or isinstance(one.default_from, Formula)}
+    plain = {key: value for key, value in launch.items() if key not in own or key in contract.example}
+    return _groups(contract, build, plain | {name: 2 * launch[name]}) > _groups(contract, build, plain)
+
+
+def _repeating(contract: KernelContract, build: Values) -> Iterator[tuple[dict[str, Any], str]]:
+    """(launch, size): of one workgroup that an option makes take more than one tile or row, if there is more of the size."""
     given = launches(contract, build)
     several = several_workgroups(contract, build, given)
     full: dict[str, Any] = given[min(1, len(given) - 1)]
@@ -78,12 +114,7 @@ def repeated_rows(contract: KernelContract, build: Values) -> Iterator[Lengths]:
         for name, step in full.items() if one is not None else ():
             if type(step) is not int or _groups(contract, build, {**full, name: 2 * step}) == _groups(contract, build, full):
                 continue
-            found = [{**full, **(one or {})} | {name: step * count} for count in range(1, _MOST_STEPS + 1)]
-            found = [launch for launch in found if _groups(contract, build, launch) == 1]
-            yield Lengths(name, tuple(found), tuple(found))
-            cut = {**full, **(one or {})} | {name: 3 * step - 1}
-            if _groups(contract, build, cut) == 1:
-                yield Lengths(name, (cut,), (cut,))
+            yield {**full, **(one or {})}, name
 
 
 def _decides(contract: KernelContract, build: Values, found: Sequence[Values], steps: Callable[[Values], Sequence[int]]) -> bool:

@@ -4,13 +4,14 @@ hashes for the order of operations."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from asmgen.author.contract.contract import Values
+from asmgen.author.contract.contract import Value, Values
 from asmgen.author.contract.problem import FIRST_HUGE
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
@@ -23,10 +24,11 @@ from asmgen.tools.executed import executed, never_round, rounds
 from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
-from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, repeated_rows, steady
+from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, repeated_edges, repeated_rows, steady
 from asmgen.tools.runner import run_kernel
-from asmgen.tools.strainedruns import covering, strained_again, strained_launches
+from asmgen.tools.strainedruns import covering, on_floats, strained_again, strained_launches
 
+_Run = Callable[[Mapping[str, Any]], tuple[int, ...]]
 ORDERS = ("lockstep", "serial", "random:3")
 _BUDGET = 20_000_000
 """Wave instructions of a launch of a few workgroups, of which a right one takes less than a million."""
@@ -34,6 +36,7 @@ _ROUNDED = "rounding is not part of it: residues are exact"
 _SAME, _MAGNITUDES = 3, (8, 30)
 _DRAWN = 4
 """Drawn launches that run even where others executed all code."""
+_LOST = "by an instruction that the algebra has no rule for (docs/ALGEBRA.md), or by infinities: "
 _CHANCE = "a wrong term has the right residue with probability degree / 2^30 a run"
 _CANCELS = "what cancels in the formula, as a maximum does, is as launches on floats show it, on data that a wrong one ruins"
 _SIZES = "the kernel decides by sizes as in these launches: other sizes run the same code for more rounds and more workgroups"
@@ -42,11 +45,13 @@ _WAYS = "where a size turns a branch from which both ways lead to an access, its
 
 @dataclass
 class Found(Exception):
-    """A launch that is wrong; without `values`, time that is over."""
+    """A launch that is wrong, or `lost` what it computes: elements of outputs have no residue, and are right as floats. Without `values`,
+    time that is over."""
 
     why: str = ""
     values: Mapping[str, Any] | None = None
     seed: int = 1
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,28 +95,56 @@ class Ran:
                 self.approximate = f"code for large numbers is no identity (inputs times 2^{magnitude}: {wrong})"
                 return ()
             if isinstance(wrong, str):
-                raise Found(wrong, values, seed)
+                lost = wrong.startswith(_LOST) and not on_floats(family, built, program, values, seed)[1]
+                raise Found(wrong, values, seed, lost)
             self.counts.append(wrong[0])
             self.launched.append(Launched(values, magnitude, seed))
             self.elements += wrong[1]
             return wrong[0]
+
+        def counted(launch: Mapping[str, Any]) -> tuple[int, ...]:
+            if time.process_time() > until:
+                raise Found
+            values = contract.resolve_run({**build, **launch})
+            counts, wrong = on_floats(family, built, program, values, SEED)
+            if wrong:
+                raise Found(wrong, values, SEED)
+            self.on_floats += 1
+            return counts
 
         for launch in given_launches(contract, build):
             run(launch)
         for size in lengths(contract, build, _steps_of(family, built)):
             self._lengthen(size, run)
         for size in repeated_rows(contract, build) if never_round(judged, self.counts) else ():
-            self._lengthen(size, run)
+            self._repeat(size, run, counted)
+        self._search(judged, repeated_edges(contract, build), run, counted)
         for magnitude in _MAGNITUDES:
             if _missing(judged, self.counts):
                 run(given_launches(contract, build)[0], magnitude)
         for ran in self.covering(judged):
             if _missing(judged, self.counts):
                 run(ran.values, seed=FIRST_HUGE + SEED)
-        for number, launch in enumerate(more_launches(contract, build)):
-            if number >= _DRAWN and not _missing(judged, self.counts):
-                break
+        for launch in islice(more_launches(contract, build), _DRAWN):
             run(launch)
+        self._search(judged, islice(more_launches(contract, build), _DRAWN, None), run, counted)
+
+    def _search(self, judged: Program, launches: Iterator[dict[str, Value]], run: _Run, counted: _Run) -> None:
+        """Those that floats show to execute what none did yet."""
+        left = self.left(judged)
+        for launch in launches if left is not None else ():
+            if self.left(judged, counted(launch)) != left:
+                run(launch)
+                left = self.left(judged)
+                if left is None:
+                    return
+
+    def left(self, judged: Program, *more: tuple[int, ...]) -> tuple[list[int], list[int]] | None:
+        """Instructions that no launch executed, and ends of loops that none went round, with launches of these counts too; None for
+        nothing."""
+        counts = [*self.counts, *more]
+        found = _missing(judged, counts), never_round(judged, counts)
+        return found if any(found) else None
 
     def covering(self, judged: Program) -> list[Launched]:
         """Launches that together execute all that all do, and in which each loop goes round that does in one."""
@@ -128,7 +161,27 @@ class Ran:
             if time.process_time() > until:
                 raise Found
 
-    def _lengthen(self, size: Lengths, run: Callable[[Mapping[str, Any]], tuple[int, ...]]) -> None:
+    def _repeat(self, size: Lengths, run: _Run, counted: _Run) -> None:
+        """Floats show from where on a loop that takes tile after tile is steady; in algebra run the launches with the last rounds of these,
+        whose first tiles are those of the shorter ones."""
+        if len(size.fine) == 1:
+            run(size.fine[0])
+        counts: list[tuple[int, ...]] = []
+        for launch in size.fine[:len(size.fine) * (len(size.fine) > 1)]:
+            counts.append(counted(launch))
+            period = steady(counts)
+            if period is not None:
+                for last in range(period):
+                    run(size.fine[len(counts) - 1 - last])
+                self._say(size, len(counts), period, size.fine)
+            if period is not None or len(counts) == _SAME and len(set(counts)) == 1:
+                return
+
+    def _say(self, size: Lengths, count: int, period: int, launches: Sequence[Mapping[str, Any]]) -> None:
+        first, last = (launches[count - 1 - back][size.name] for back in (2 * period, period))
+        self.rounds.append(f"from {size.name} {first} on, each {last - first} more execute the same code once more, as two rounds showed")
+
+    def _lengthen(self, size: Lengths, run: _Run) -> None:
         """One step more each time, until the loops are steady. A size of which more executes the same is none of a loop."""
         counts = [run(launch) for launch in size.fine[:2]]
         launches = size.fine if len(set(counts)) > 1 or size.fine == size.coarse else size.coarse
@@ -137,9 +190,7 @@ class Ran:
             counts.append(run(launch))
             period = steady(counts)
             if period is not None:
-                first, last = (launches[len(counts) - 1 - back][size.name] for back in (2 * period, period))
-                self.rounds.append(f"from {size.name} {first} on, each {last - first} more execute the same code once more, as two rounds "  # type: ignore[operator]
-                                   "showed")
+                self._say(size, len(counts), period, launches)
                 return
             if len(counts) == _SAME and len(set(counts)) == 1:
                 return
@@ -163,6 +214,8 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     except Found as stop:
         if stop.values is not None:
             shown = {**_shown(family, built, stop.values), "seed": stop.seed}
+            if stop.lost:
+                return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"{stop.why}, with {shown['parameters']}")
             return Claim(INDEX, REFUTED, f"{ran}, and one that fails", (_ROUNDED, _CHANCE), stop.why, None, shown)
         return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"the {seconds:g} s were over before all launches ran")
     scope = f"{ran}, all equal to the reference; {ran.on_floats} launches on floats within its bound; " \
@@ -287,7 +340,8 @@ def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Pro
     except AsmgenError as error:
         return f"the launch fails: {error.sentence}"
     if not report.equal:
-        return report.mismatches[0].sentence()
+        lost = _LOST if all(not one.wrong for one in report.mismatches) else ""
+        return f"{lost}{report.mismatches[0].sentence()}"
     errors = [finding for finding in report.launch.findings if finding.severity == "error"]
     if errors:
         return f"{errors[0].check}: {errors[0].message}"

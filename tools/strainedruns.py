@@ -15,7 +15,7 @@ import numpy as np
 from asmgen.author.contract.contract import KernelContract, Values
 from asmgen.author.contract.problem import FIRST_STRAINED
 from asmgen.author.family.family import Family
-from asmgen.emulator.scheduling.run import Options
+from asmgen.emulator.scheduling.run import UNWRITTEN, Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
 from asmgen.tools.build import Built
@@ -54,6 +54,12 @@ def strained_again(family: Family, built: Built, program: Program | None,
         yield values, seed, _judged(family, built, values, seed, program)[1]
 
 
+def on_floats(family: Family, built: Built, program: Program | None, values: Values, seed: int) -> tuple[tuple[int, ...], str]:
+    """How often an ordinary launch executes what, which takes a fraction of what algebra does; and what is wrong, or ""."""
+    report, wrong = _judged(family, built, values, seed, program)
+    return (report.counts if report is not None else ()), wrong
+
+
 def covering(launches: Sequence[T], counts: Sequence[tuple[int, ...]]) -> list[T]:
     """Launches that together execute each instruction that one of all does: the one that adds most first."""
     ran = [np.asarray(one) > 0 for one in counts]
@@ -67,9 +73,9 @@ def covering(launches: Sequence[T], counts: Sequence[tuple[int, ...]]) -> list[T
 
 
 def _judged(family: Family, built: Built, values: Values, seed: int, program: Program | None) -> tuple[RunReport | None, str]:
+    options = Options(checks=False, instruction_budget=20 * _INSTRUCTIONS, unwritten=UNWRITTEN)
     try:
-        report = run_kernel(family, built, values, "emulator", seed, Options(checks=False, instruction_budget=20 * _INSTRUCTIONS),
-                            program=program)
+        report = run_kernel(family, built, values, "emulator", seed, options, program=program)
     except AsmgenError as error:
         return None, f"the launch fails: {error.sentence}"
     if report.passed:

@@ -300,6 +300,8 @@ class EmulatedDevice:
     def workspace(self, name: str, nbytes: int, stream: object = None) -> Iterator[Buffer]:
         """Memory whose contents are undefined: what a kernel reads of it that no kernel has written is an error where the host sees it."""
         buffer = self.allocate(nbytes)
+        if self.options.unwritten:
+            self.memory.view(buffer.address, nbytes)[:] = np.resize(np.array([self.options.unwritten], np.uint32).view(np.uint8), nbytes)
         self.undefine(buffer)
         try:
             yield buffer

@@ -129,6 +129,25 @@ def test_a_wrong_product_is_refuted_with_a_launch() -> None:
     assert claim.counterexample is not None and claim.counterexample["parameters"]["tile"] == "64x64x64"
 
 
+def test_what_a_path_reads_before_it_is_written_is_not_0() -> None:
+    """Rows of few columns alone go on without the sum's 0; longer ones execute all code."""
+    library = family("02-row-sum")
+    built = build_kernel(library, "gfx950", {}, verify=False)
+    text = built.text.replace("\tv_mov_b32 v1, 0\n", "")
+    few = text.replace("\ts_lshl_b32 s14,", "\ts_cmp_lt_u32 s8, 80\n\ts_cbranch_scc1 few\n\tv_mov_b32 v1, 0\nfew:\n\ts_lshl_b32 s14,")
+    (program,) = read_text(few, None, "k", "k.s")
+    claim = index_claim(library, built, 40.0, replace(program, name=built.kernel.program.name))
+    assert claim.status == REFUTED and "5 differ from the reference" in claim.reason
+
+
+def test_what_the_algebra_has_no_rule_for_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is right; a residue is lost on the way."""
+    monkeypatch.setattr("asmgen.emulator.algebra.algebrarules.rule_of", lambda name: None)
+    library = family("02-row-sum")
+    claim = index_claim(library, build_kernel(library, "gfx950", {}, verify=False), 40.0)
+    assert claim.status == UNKNOWN and "no rule for" in claim.reason and "5 have no residue" in claim.reason
+
+
 @pytest.mark.slow
 def test_a_maximum_that_misses_an_element_is_refuted() -> None:
     """exp(x - m) / sum exp(x - m) is one number for each m: floats show a wrong one, algebra does not."""

@@ -30,10 +30,12 @@ def bind_matrix(instruction: Instruction, carrier: HandleCarrier, table: Element
     if row.kind == "dgemm" or any(source.kind not in ENCODINGS for source in (plan.a, plan.b)):
         raise ValueError(f"residues of {instruction.name}")
 
+    factors_of = [(source, _signs(source)) for source in (plan.a, plan.b)]
+
     def step(group: Group) -> None:
         factors = []
-        for number, source in enumerate((plan.a, plan.b)):
-            found = _factor(source, carrier, group, table)
+        for number, (source, signs) in enumerate(factors_of):
+            found = _factor(source, signs, carrier, group, table)
             if plan.scales:
                 slot, byte = plan.scales[number]
                 found = _scaled(found, scale_values(carrier.machine, group, slot, byte, source.edge))
@@ -46,18 +48,23 @@ def bind_matrix(instruction: Instruction, carrier: HandleCarrier, table: Element
     return step
 
 
-def _factor(source: Source, carrier: HandleCarrier, group: Group, table: Elements) -> Residues:
+def _signs(source: Source) -> list[tuple[int, Any, Any]]:
+    """Where signs are: by nibble the rows whose numbers end in it, and the registers that these are in."""
+    ends = (source.shifts + source.bits - 1) // 4  # the nibble with the sign, which may be in the next register
+    registers = source.registers + ends // NIBBLES
+    rows = [(int(nibble), np.nonzero(ends % NIBBLES == nibble)[0]) for nibble in np.unique(ends % NIBBLES)]
+    return [(nibble, places, registers[places][:, None]) for nibble, places in rows]
+
+
+def _factor(source: Source, signs: list[tuple[int, Any, Any]], carrier: HandleCarrier, group: Group, table: Elements) -> Residues:
     """A or B, [waves, rows, edge]."""
     machine = carrier.machine
     words = carrier.shadow.vector[source.slot:source.slot + source.count, group.select]
     words = np.swapaxes(words if source.moved is None else words[:, :, source.moved], 0, 1)
     lanes = source.lanes[:, None] + np.arange(source.edge)
-    ends = (source.shifts + source.bits - 1) // 4  # the nibble with the sign, which may be in the next register
-    handles = words[:, (source.registers + ends // NIBBLES)[:, None], lanes]
-    ends = ends % NIBBLES
-    ids: Handles = np.zeros(handles.shape, np.uint32)
-    for nibble in np.unique(ends):
-        ids[:, ends == nibble] = carrier.cells.element(handles[:, ends == nibble], int(nibble))
+    ids: Handles = np.zeros((group.size, *lanes.shape), np.uint32)
+    for nibble, places, registers in signs:
+        ids[:, places] = carrier.cells.element(words[:, registers, lanes[places]], nibble)
 
     def values() -> Any:
         given = registers_of(source, machine, group)

@@ -23,7 +23,7 @@ HAS_Q, HAS_P, HAS_E = 1, 2, 4
 Words = NDArray[np.uint64]
 Flags = NDArray[np.uint8]
 _Q, _P = np.uint64(Q), np.uint64(P)
-_LIMB = 16
+_LIMB, _TERMS = 16, 64
 _CHUNK = 10  # bits of an exponent that one table of powers takes
 
 
@@ -75,6 +75,11 @@ class Residues:
         return cls(*(np.broadcast_to(part, shape) for part in (*parts, flags)))
 
     @classmethod
+    def exact(cls, q: Words, p: Words) -> Residues:
+        """Numbers of which both residues are known, arrays of one shape."""
+        return cls(q, p, np.broadcast_to(np.uint64(0), q.shape), np.broadcast_to(np.uint8(HAS_Q | HAS_P), q.shape))
+
+    @classmethod
     def missing(cls, shape: tuple[int, ...]) -> Residues:
         """Residues of which nothing is known."""
         return cls.of(np.zeros(shape, np.uint64), 0, 0, 0)
@@ -121,7 +126,13 @@ class Residues:
         """As np.broadcast_to."""
         return self._each(lambda part: np.broadcast_to(part, shape))
 
+    def _numbers(self) -> bool:
+        """Whether all are known as numbers, and none is a logarithm."""
+        return bool((self.has == HAS_Q | HAS_P).all())
+
     def __add__(self, other: Residues) -> Residues:
+        if self._numbers() and other._numbers():
+            return Residues.exact((self.q + other.q) % _Q, (self.p + other.p) % _P)
         both = self.has & other.has & (HAS_Q | HAS_P)
         logarithm = (self.has | other.has) & HAS_E
         e: Any = 0
@@ -138,6 +149,8 @@ class Residues:
         return self + -other
 
     def __mul__(self, other: Residues) -> Residues:
+        if self._numbers() and other._numbers():
+            return Residues.exact(self.q * other.q % _Q, self.p * other.p % _P)
         both = self.has & other.has & (HAS_Q | HAS_P)
         e: Any = np.uint64(0)
         logarithm: Any = np.uint8(0)
@@ -191,6 +204,8 @@ class Residues:
         return Residues.of(self.q.sum(axis) % _Q, self.p.sum(axis) % _P, 0, has)
 
     def __matmul__(self, other: Residues) -> Residues:
+        if self._numbers() and other._numbers():
+            return Residues.exact(_products(self.q, other.q, Q), _products(self.p, other.p, P))
         has: Any = np.uint8(0)
         for bit in (HAS_Q, HAS_P):
             lost = (self.has & bit == 0).any(axis=-1)[..., :, None] | (other.has & bit == 0).any(axis=-2)[..., None, :]
@@ -208,15 +223,17 @@ def _mixed(words: Words) -> Words:
 
 
 def _products(a: Words, b: Words, modulus: int) -> Words:
-    """A matrix product modulo a prime, by exact products of 16-bit limbs in float64: sums of up to 2**21 of them fit 53 bits."""
-    by, mask = np.uint64(modulus), np.uint64((1 << _LIMB) - 1)
-    parts = [[(x & mask).astype(np.float64), (x >> np.uint64(_LIMB)).astype(np.float64)] for x in (a, b)]
-    low, high = (parts[0][n] @ parts[1][n] for n in (0, 1))
-    middle = parts[0][0] @ parts[1][1] + parts[0][1] @ parts[1][0]
-    result = high.astype(np.uint64) % by
-    for part in (middle, low):
-        result = ((result << np.uint64(_LIMB)) + part.astype(np.uint64)) % by
-    return result
+    """A matrix product modulo a prime, by exact products in float64 of numbers below 2**31 with their factors' limbs of 16 bits: sums of
+    2**6 of them fit 53 bits, and so does one shifted by a limb beside another."""
+    by, mask, limb = np.uint64(modulus), np.uint64((1 << _LIMB) - 1), np.uint64(_LIMB)
+    low, high, whole = (a & mask).astype(np.float64), (a >> limb).astype(np.float64), b.astype(np.float64)
+    result: Words | None = None
+    for begin in range(0, a.shape[-1], _TERMS):
+        rows = whole[..., begin:begin + _TERMS, :]
+        above, below = ((part[..., begin:begin + _TERMS] @ rows).astype(np.uint64) for part in (high, low))
+        found = ((above % by << limb) + below) % by
+        result = found if result is None else (result + found) % by
+    return np.zeros((*a.shape[:-1], b.shape[-1]), np.uint64) if result is None else result
 
 
 def joined(parts: Sequence[Residues], axis: int) -> Residues:

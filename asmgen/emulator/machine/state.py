@@ -19,7 +19,7 @@ from asmgen.emulator.machine.compiled import Work
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.matrix_cache import MatrixUnit
 from asmgen.isa.arch import Architecture
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import SGPR_COUNT, Reg
 from asmgen.program.program import Instruction
 
 LANES = 64
@@ -98,6 +98,7 @@ class Machine:
         self.memory_watchers: list[MemoryWatcher] = []
         self.scalar_watchers: list[ScalarWatcher] = []
         self._private: NDArray[np.uint8] | None = None
+        self._unwritten = 0
 
     def reset(self) -> None:
         """Empty registers and LDS, for other waves to take these waves' places."""
@@ -107,10 +108,20 @@ class Machine:
             file.fill(0)
         self._private = None
 
+    def fill(self, word: int) -> None:
+        """Put a word wherever nothing is written yet, of an empty machine; not into EXEC and what the hardware says of a wave."""
+        self._unwritten = word
+        if word:
+            for first, last in self.touched:
+                self.vector[first:last + 1] = word
+            for low, high in ((0, SGPR_COUNT), (VCC, VCC + 2), (M0, M0 + 1)):
+                self.scalar[low:high] = word
+            self.lds_u32.fill(word)
+
     def private_memory(self) -> NDArray[np.uint8]:
         """Private memory (scratch) of all lanes: `private_stride` bytes for each lane of each wave in turn."""
         if self._private is None:
-            self._private = np.zeros(self.waves * LANES * self.private_stride, np.uint8)
+            self._private = np.full(self.waves * LANES * self.private_stride // 4, self._unwritten, np.uint32).view(np.uint8)
         return self._private
 
     @property

@@ -48,6 +48,10 @@ DYNAMIC_STACK = 16384
 """Bytes of private memory a lane for kernels whose stack's size the compiler does not know."""
 
 
+UNWRITTEN = 0x4B5A5A5B
+"""A word that is finite in each format of floats, no small number as an integer, and right by chance nowhere."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What a launch models besides the results: `checks`, the `order` of waves, counting LDS bank conflicts.
@@ -58,6 +62,7 @@ class Options:
     `watchers` see every instruction when it is bound (segments.Watcher).
     `trace` notes what the waves of the first workgroups execute; only these run then, and nothing is computed that the trace does not need.
     `domains` carry a second value beside each value (carried.tracker); they belong to the memory that the launch runs in.
+    `unwritten` is what registers, LDS, private memory and workspaces hold before something is written there, in each word.
     `preload` False is firmware that does not preload kernel arguments: it starts waves at the compatibility entry.
     """
 
@@ -70,6 +75,7 @@ class Options:
     trace: Trace | None = None
     allow: Collection[str] = ()
     domains: tuple[Tracker, ...] = ()
+    unwritten: int = 0
 
 
 @dataclass(frozen=True)
@@ -294,6 +300,7 @@ class _Resident:
             for part in self._emptied:
                 part.reset()
         self._fresh = False
+        self.machine.fill(launch.options.unwritten)
         start_waves(self.machine, launch.descriptor, launch.dispatch, first, host)
         for follower in self._followers:
             follower.begin(launch.descriptor, launch.dispatch)
