@@ -23,7 +23,7 @@ CDNA3: dict[str, Any] = {"depth": 16, "stages": 1}
 @GEMM.variant("gfx950", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 256, 64), waves=(4, 2), schedule="ping-pong", occupancy=2, **CDNA4, **ALONE)
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
-@GEMM.variant("gfx950", tile=(256, 128, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
+@GEMM.variant("gfx950", tile=(256, 128, 64), waves=(4, 2), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4, **BY_ROWS)
 @GEMM.variant("gfx950", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4, **BY_ROWS)

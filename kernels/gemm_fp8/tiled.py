@@ -3,7 +3,7 @@
 Facts: a workgroup computes a tm x tn tile of D in steps of tk = 128 along K, which one v_mfma_f32_16x16x128_f8f6f4 covers. The tile is
 2 x 2 quadrants; each wave has a part of each quadrant. A step is two products of a half of A with all of B (`twohalves`). LDS-DMA fills
 both matrices `ahead` steps before they are read, and the second half of A one step later. With two buffers, a half is requested as soon as
-its last reader has passed.
+its last reader has passed. Ping-pong tiles below 256 x 256 read equal parts in both memory stages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.persistent import ONE_TILE, Tiles, zero_sums
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
-from asmgen.kernels.products.twohalves import two_halves
+from asmgen.kernels.products.twohalves import even_halves, halves_of_b, is_even, two_halves
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Modulo(beside=__file__)}
 
@@ -27,7 +27,7 @@ SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": a
 @GEMM.variant("gfx950", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=2, ahead=2)
-@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=2, ahead=2)
+@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(4, 2), schedule="ping-pong", occupancy=2, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
@@ -42,7 +42,7 @@ def tiled(k: ag.TileBuilder) -> None:
     # register plan: accumulators keep their registers; with two waves on a SIMD there is room for one half of A
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
     A = k.tile("A", tm // 2 // down, tk, M.b, grid=(2 if interleaved else 1,), note="[half of M]" if interleaved else "for both halves")
-    B = k.tile("B", tn // 2 // across, tk, M.a, grid=(2,), note="[half of N]")
+    B = halves_of_b(k, tn // 2 // across, M.a)
     steps = k.registers.sgprs(1, "steps")
     group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
@@ -66,7 +66,8 @@ def tiled(k: ag.TileBuilder) -> None:
     if factors is not None:
         with_alpha(factors)
 
-    step = two_halves(k, C, (A[0], A[1 if interleaved else 0]), B, of_a, of_b, wm, wn, ahead)
+    step = even_halves(k, C, A[0], B, of_a, of_b, wm, wn, ahead) if is_even(k) else two_halves(
+        k, C, (A[0], A[1 if interleaved else 0]), B, of_a, of_b, wm, wn, ahead)
     # transposing reads are twice as many, which leaves the simpler schedule no room for its fills
     schedule = ag.Modulo() if interleaved and (of_a.transposes or of_b.transposes) else SCHEDULES[k.variant.schedule]
     if tiles is not None:
@@ -77,4 +78,4 @@ def tiled(k: ag.TileBuilder) -> None:
     any_k = takes_any_k(k.parameters)
     ends = epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, overlaps=not any_k)
     k.pipeline(step, steps, schedule, groups=group, empty=any_k,
-               then=after_last_columns(k, ends, LastColumns(C, A[0], B[0], (of_a, of_b), (row0, column0), (wm, wn))))
+               then=after_last_columns(k, ends, LastColumns(C, A[0], B[1], (of_a, of_b), (row0, column0), (wm, wn))))

@@ -6,6 +6,8 @@ as its last reader has passed. gfx950 refills by LDS-DMA into two buffers. The L
 each matrix, so gfx942 refills through registers that hold the next step. There B's rows are dealt to fragments such that stores of 16-bit
 types have 16 bytes a lane. The first half of B is read a step ahead, so that no memory stage on gfx950 has more than eight reads.
 
+Ping-pong of smaller tiles on gfx950 takes the even step of `twohalves`: matrix stages of a quadrant are over before eight reads are there.
+
 `twohalves` has a step of its own. No memory stage here reads and refills what one of its two does, so that one text for both would be
 a table of calls for each, longer than the two steps.
 """
@@ -23,6 +25,7 @@ from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.persistent import Tiles, zero_sums
 from asmgen.kernels.products.prologue import begin_feeds, clear, corners_of, place
 from asmgen.kernels.products.streamed import StreamTiles, with_parts
+from asmgen.kernels.products.twohalves import even_halves, halves_of_b, is_even
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Modulo(beside=__file__), ELEMENTS: ag.PingPong()}
 
@@ -38,7 +41,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     # register plan: accumulators keep their registers; one set of operands is read again for each half
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
     A = k.tile("A", tm // 2 // down, tk, fa, note="one half of M at a time")
-    B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
+    B = halves_of_b(k, tn // 2 // across, fb)
     stages = k.variant.stages
     paired, of_d = order_of_b(k, M.d.T)
     steps = k.registers.sgprs(1, "steps")
@@ -94,6 +97,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         with k.stage("C11"), matrix:
             ag.mma(k, C[1, 1], A, B[1])
 
+    chosen = even_halves(k, C, A, B, of_a, of_b, wm, wn, stages) if is_even(k) else step
     corners = corners_of(k, C, of_d)
     schedule = SCHEDULES[k.variant.schedule]
     if tiles is not None:
@@ -101,9 +105,9 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         then = make_epilogue(k, corners, tiles.own_row0, tiles.own_column0, wm, wn, overlaps=overlaps, onward=onward)
         if isinstance(tiles, StreamTiles):
             then = with_parts(k, then, corners, tiles.own_part, onward)
-        k.pipeline(step, steps, schedule, groups=group, then=then, chain=tiles.chain(corners, onward))
+        k.pipeline(chosen, steps, schedule, groups=group, then=then, chain=tiles.chain(corners, onward))
         return
     any_k = takes_any_k(k.parameters)
     ends = make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps and not any_k)
-    k.pipeline(step, steps, schedule, groups=group, empty=any_k, meanwhile=clearing,
-               then=after_last_columns(k, ends, LastColumns(C, A, B[0], (of_a, of_b), (row0, column0), (wm, wn))))
+    k.pipeline(chosen, steps, schedule, groups=group, empty=any_k, meanwhile=clearing,
+               then=after_last_columns(k, ends, LastColumns(C, A, B[1], (of_a, of_b), (row0, column0), (wm, wn))))
