@@ -34,6 +34,11 @@ def _signed_field(value: Value, start: Value, width: Value) -> Value:
     return (_signed(value) >> (start & 31) & (1 << width) - 1 ^ sign) - sign
 
 
+def _high(one: Value, other: Value) -> Value:
+    """The upper word of a product of two unsigned words."""
+    return (one.astype(np.uint64) * other.astype(np.uint64) >> np.uint64(32)).astype(np.int64)
+
+
 # Result of an instruction of its sources in the order in which the assembler writes them (ISA, chapters "SOP1" to "VOP3").
 _SCALAR: dict[str, Callable[..., Value]] = {
     "s_mov_b32": lambda a: a, "s_movk_i32": lambda a: (a & 0xFFFF ^ 0x8000) - 0x8000, "s_not_b32": lambda a: ~a,
@@ -41,7 +46,13 @@ _SCALAR: dict[str, Callable[..., Value]] = {
     "s_lshl_b32": lambda a, b: a << (b & 31), "s_lshr_b32": lambda a, b: a >> (b & 31),
     "s_ashr_i32": lambda a, b: _signed(a) >> (b & 31), "s_and_b32": lambda a, b: a & b, "s_or_b32": lambda a, b: a | b,
     "s_xor_b32": lambda a, b: a ^ b, "s_andn2_b32": lambda a, b: a & ~b, "s_orn2_b32": lambda a, b: a | ~b,
-    "s_mul_i32": lambda a, b: a * b, "s_bfe_u32": lambda a, b: a >> (b & 31) & (1 << np.minimum(b >> 16 & 127, 32)) - 1,
+    "s_mul_i32": lambda a, b: a * b, "s_mul_hi_u32": _high, "s_mul_hi_i32": lambda a, b: _signed(a) * _signed(b) >> 32,
+    "s_min_i32": lambda a, b: np.minimum(_signed(a), _signed(b)), "s_max_i32": lambda a, b: np.maximum(_signed(a), _signed(b)),
+    "s_abs_i32": lambda a: np.abs(_signed(a)), "s_absdiff_i32": lambda a, b: np.abs(_signed(a - b & WORD)),
+    "s_sext_i32_i8": lambda a: (a & 0xFF ^ 0x80) - 0x80, "s_sext_i32_i16": lambda a: (a & 0xFFFF ^ 0x8000) - 0x8000,
+    "s_pack_ll_b32_b16": lambda a, b: a & 0xFFFF | (b & 0xFFFF) << 16, "s_pack_lh_b32_b16": lambda a, b: a & 0xFFFF | b & 0xFFFF0000,
+    "s_pack_hh_b32_b16": lambda a, b: a >> 16 | b & 0xFFFF0000,
+    "s_bfe_u32": lambda a, b: a >> (b & 31) & (1 << np.minimum(b >> 16 & 127, 32)) - 1,
     "s_bfe_i32": lambda a, b: _signed_field(a, b, np.minimum(b >> 16 & 127, 32)),
     "s_lshl1_add_u32": lambda a, b: (a << 1) + b, "s_lshl2_add_u32": lambda a, b: (a << 2) + b,
     "s_lshl3_add_u32": lambda a, b: (a << 3) + b, "s_lshl4_add_u32": lambda a, b: (a << 4) + b,
@@ -53,7 +64,11 @@ _VECTOR: dict[str, Callable[..., Value]] = {
     "v_sub_u32": lambda a, b: a - b, "v_subrev_u32": lambda a, b: b - a, "v_lshlrev_b32": lambda a, b: b << (a & 31),
     "v_lshrrev_b32": lambda a, b: b >> (a & 31), "v_ashrrev_i32": lambda a, b: _signed(b) >> (a & 31), "v_and_b32": lambda a, b: a & b,
     "v_or_b32": lambda a, b: a | b, "v_xor_b32": lambda a, b: a ^ b, "v_mul_lo_u32": lambda a, b: a * b,
-    "v_mul_u32_u24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
+    "v_mul_u32_u24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF), "v_mul_hi_u32": _high,
+    "v_mul_hi_i32": lambda a, b: _signed(a) * _signed(b) >> 32, "v_min_i32": lambda a, b: np.minimum(_signed(a), _signed(b)),
+    "v_max_i32": lambda a, b: np.maximum(_signed(a), _signed(b)),
+    "v_alignbit_b32": lambda a, b, c: (a << 32 | b) >> (c & 31), "v_sub_co_u32": lambda a, b: a - b,
+    "v_subrev_co_u32": lambda a, b: b - a,
     "v_mad_u32_u24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c, "v_lshl_add_u32": lambda a, b, c: (a << (b & 31)) + c,
     "v_add_lshl_u32": lambda a, b, c: (a + b & WORD) << (c & 31), "v_lshl_or_b32": lambda a, b, c: a << (b & 31) | c,
     "v_and_or_b32": lambda a, b, c: a & b | c, "v_or3_b32": lambda a, b, c: a | b | c, "v_add3_u32": lambda a, b, c: a + b + c,
@@ -72,6 +87,7 @@ _LOGIC: dict[str, Callable[[Value, Value], Value]] = {
 _SHIFTS: dict[str, Callable[[NDArray[np.uint64], NDArray[np.uint64]], NDArray[np.uint64]]] = {
     "s_lshl_b64": np.left_shift, "s_lshr_b64": np.right_shift}
 _CARRY = {"s_add_u32": lambda a, b: a + b > WORD, "s_sub_u32": lambda a, b: b > a}
+_CARRYING = ("v_add_co_u32", "v_sub_co_u32", "v_subrev_co_u32")
 _NONZERO = ("s_lshl_b32", "s_lshr_b32", "s_ashr_i32", "s_and_b32", "s_or_b32", "s_xor_b32", "s_andn2_b32", "s_orn2_b32", "s_bfe_u32",
             "s_bfe_i32", "s_not_b32", "s_nand_b32", "s_nor_b32", "s_xnor_b32")
 CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
@@ -140,7 +156,7 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
         return {} if lanes is None or no is None or yes is None else _merged(state, bit, np.where(lanes != 0, yes, no) & WORD)
     function = _function(instruction)
     if function is not None:
-        if name == "v_add_co_u32":
+        if name in _CARRYING:
             sources = sources[1:]
         values = [state.vector(source) for source in sources]
         return {} if any(value is None for value in values) else _merged(state, bit, function(*values) & WORD)

@@ -43,6 +43,16 @@ def test_addresses_by_a_truth_table_are_known(number: int, status: str) -> None:
     assert begin != BEGIN and prove_races(program_of(begin + TWINS["a write read"][number] + END), BLOCK).status == status
 
 
+@pytest.mark.parametrize(("shift", "status"), [(10, PROVEN), (2, REFUTED)])
+def test_three_buffers_by_the_remainder_of_a_counter_are_told_apart(shift: int, status: str) -> None:
+    """As compilers divide by 3, with one barrier a round."""
+    rest = "s_mul_hi_u32 s23, s22, 0xaaaaaaab\ns_lshr_b32 s23, s23, 1\ns_mul_i32 s23, s23, 3\ns_sub_i32 s23, s22, s23\n"
+    turn = f"{rest}s_lshl_b32 s23, s23, {shift}\nv_add_u32 v9, s23, v3\nv_add_u32 v10, s23, v4\nds_write_b32 v9, v0\n"
+    code = f"s_mov_b32 s22, 0\nloop:\n{turn}s_waitcnt lgkmcnt(0)\ns_barrier\nds_read_b32 v8, v10\ns_add_i32 s22, s22, 1\n" \
+           "s_cmp_lg_u32 s22, 7\ns_cbranch_scc1 loop\n"
+    assert prove_races(program_of(BEGIN + code + END), BLOCK).status == status
+
+
 def test_a_race_names_both_instructions_waves_and_bytes() -> None:
     """The first two waves that share bytes are named; the proof says for which workgroups it holds."""
     program = program_of(BEGIN + TWINS["a write read"][0] + END)

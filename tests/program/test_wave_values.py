@@ -14,7 +14,7 @@ from asmgen.isa.operands import OFF
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, exec_, m0, s, v, vcc
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
-from asmgen.program.wavesteps import _SCALAR, _VECTOR, step
+from asmgen.program.wavesteps import _CARRYING, _SCALAR, _VECTOR, step
 from asmgen.program.wavevalues import WaveValues
 from asmgen.reader.assembly import read_text
 from tests.emulator_harness import run
@@ -45,7 +45,7 @@ def random_code(k: Builder, seed: int) -> None:
             name = chance.choice(sorted(_VECTOR))
             count = _VECTOR[name].__code__.co_argcount if hasattr(_VECTOR[name], "__code__") else 2
             sources = [chance.choice((vector[1], scalar[1], small)), *vector[2:]][:count]
-            k.emit(name, vector[0], *((vcc,) if name == "v_add_co_u32" else ()), *sources)
+            k.emit(name, vector[0], *((vcc,) if name in _CARRYING else ()), *sources)
         elif kind == 6:
             k.emit(f"v_cmp_{chance.choice(('eq', 'gt', 'le', 'ne'))}_{chance.choice(('u32', 'i32'))}", vcc, small, vector[0])
             k.v_cndmask_b32(vector[2], vector[1], vector[3], vcc)
