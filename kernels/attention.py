@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.contract.contract import ContractError
+from asmgen.kernels.attention_inputs import is_empty, usable, with_sizes, write_of_nothing
 from asmgen.kernels.built import code_object
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_of, kind_of, located, plain_name, shares
@@ -43,7 +44,9 @@ def forward(q: Any, k: Any, v: Any, dropout_p: float = 0.0, softmax_scale: float
     they asked to be `deterministic` or not; `softcap`, `alibi_slopes` and `return_attn_probs` are refused.
 
     `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. The kernel runs on `stream`, by default
-    PyTorch's current one, and may still run when the function returns. Raises TensorError or ContractError before any launch.
+    PyTorch's current one, and may still run when the function returns. Without a `stream`, PyTorch tensors whose rows kernels cannot read
+    where they are, as expanded ones, are copied first. Without queries or keys nothing is launched. Raises TensorError or ContractError
+    before any launch.
     """
     _refuse("attention.forward", softcap, alibi_slopes, return_attn_probs)
     given = _Given(dropout_p, softmax_scale, causal, window_size, sink, seed, offset, rng_state)
@@ -58,7 +61,7 @@ def forward_varlen(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any,
     """`forward` of sequences of their own lengths, whose rows stand one after the other: `q` is (rows, heads, d).
 
     Sequence i has the rows from cu_seqlens[i] to below cu_seqlens[i + 1] (int32, one more than sequences); of these the first seqused[i]
-    count, where both `seqused_q` and `seqused_k` are given. Logarithms are float32 [heads, rows].
+    count, where both `seqused_q` and `seqused_k` are given. The longest lengths may be bounds. Logarithms are float32 [heads, rows].
     """
     _refuse("attention.forward_varlen", softcap, alibi_slopes, return_attn_probs)
     given = _Given(dropout_p, softmax_scale, causal, window_size, sink, seed, offset, rng_state)
@@ -124,8 +127,7 @@ class _Given:
 
     def build(self) -> dict[str, Any]:
         """As build parameters."""
-        window = self.window_size[0] >= 0 or self.window_size[1] >= 0 and not self.causal
-        return {"causal": bool(self.causal), "window": window, "sink": self.sink is not None, "dropout": self.dropout_p > 0,
+        return {"causal": bool(self.causal), "sink": self.sink is not None, "dropout": self.dropout_p > 0,
                 "rng_state": self.dropout_p > 0 and self.rng_state is not None}
 
     def run(self) -> dict[str, Any]:
@@ -179,6 +181,8 @@ def _launch(name: str, of: str, given: _Given, read: dict[str, Any], more: dict[
         device = gpu_of(read["q"], of)
     elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
         raise TensorError(f"device of {of} must be a device of asmgen.launch, got {kind_of(device)}; EmulatedDevice('gfx950') would do")
+    if stream is None:  # a copy is made on PyTorch's current one
+        read = {one: usable(_CALLED.get(one, one), tensor, of) if one in _ROWS else tensor for one, tensor in read.items()}
     tensors = {**read, **more, **written}
     places = {one: located(_CALLED.get(one, one), tensor, of) for one, tensor in tensors.items()}
     for one, tensor in written.items():
@@ -187,10 +191,14 @@ def _launch(name: str, of: str, given: _Given, read: dict[str, Any], more: dict[
         if shared is not None:
             raise TensorError(f"{_CALLED.get(one, one)} of {of} shares elements with {_CALLED.get(shared, shared)}, which workgroups read "
                               "while others write; another tensor would do")
+    facts = tuple((one, found) for one, (_, found) in places.items())
+    if is_empty(dict(facts)):
+        _sizes(of, dict(facts), "cu_seqlens_q" in more)
+        write_of_nothing(written, given.sink)
+        return
     odd = next((one for one, (address, _) in places.items() if one in _ROWS and (address or 0) % _ALIGNMENT), None)
     if odd is not None:
         raise TensorError(f"{_CALLED.get(odd, odd)} of {of} must begin at a multiple of {_ALIGNMENT} bytes; a contiguous copy would do")
-    facts = tuple((one, found) for one, (_, found) in places.items())
     plan = _plan(name, of, device.arch, facts, tuple(sorted({**given.build(), **build, "varlen": "cu_seqlens_q" in more,
                                                             "padded": "seqused_q" in more}.items())),
                  tuple(sorted({**given.run(), **most}.items())))
@@ -209,9 +217,10 @@ class _Plan:
 @cache
 def _plan(name: str, of: str, arch: str, facts: tuple[tuple[str, Facts], ...], build: tuple[tuple[str, Any], ...],
           run: tuple[tuple[str, Any], ...]) -> _Plan:
-    known, chosen = dict(facts), dict(build)
-    dtype, sizes = _sizes(of, known, bool(chosen["varlen"]))
-    values: dict[str, Any] = {**chosen, **dict(run), "dtype": dtype, **sizes}
+    known = dict(facts)
+    dtype, sizes = _sizes(of, known, bool(dict(build)["varlen"]))
+    chosen, numbers = with_sizes(dict(build), dict(run), sizes)
+    values: dict[str, Any] = {**chosen, **numbers, "dtype": dtype, **sizes}
     for one in set(_ROWS) & set(known):
         values |= _strides(one, known[one])
     _check_small(of, known, chosen, sizes)
@@ -224,10 +233,10 @@ def _plan(name: str, of: str, arch: str, facts: tuple[tuple[str, Facts], ...], b
     except ContractError as error:
         raise TensorError(f"{of}: {error.sentence}") from error
     launched = [argument for one in contract.launches for argument in one.given]
-    numbers = {argument.name: resolved[argument.name] for argument in launched if argument.type != "pointer"}
+    values = {argument.name: resolved[argument.name] for argument in launched if argument.type != "pointer"}
     made = {workspace.name for workspace in contract.workspaces}
     unread = {argument.name for argument in launched if argument.type == "pointer" and argument.name not in known} - made
-    return _Plan(launch_list(code_object(library, arch, contract.resolve_build(its)), contract, resolved), numbers, tuple(sorted(unread)))
+    return _Plan(launch_list(code_object(library, arch, contract.resolve_build(its)), contract, resolved), values, tuple(sorted(unread)))
 
 
 def _sizes(of: str, known: Mapping[str, Facts], varlen: bool) -> tuple[str, dict[str, int]]:
@@ -235,8 +244,9 @@ def _sizes(of: str, known: Mapping[str, Facts], varlen: bool) -> tuple[str, dict
     axes = "(rows, heads, d)" if varlen else "(batch, rows, heads, d)"
     for one, (shape, strides, dtype) in known.items():
         if one in _ROWS:
-            if len(shape) != (3 if varlen else 4) or 0 in shape:
-                raise TensorError(f"{_CALLED.get(one, one)} of {of} must be {axes}, with 1 of each or more, got the shape {list(shape)}")
+            if len(shape) != (3 if varlen else 4) or 0 in shape[-2:]:
+                raise TensorError(f"{_CALLED.get(one, one)} of {of} must be {axes}, with 1 head of 1 element or more, got the shape "
+                                  f"{list(shape)}")
             if plain_name(dtype) not in _TYPES or dtype != known["q"][2]:
                 raise TensorError(f"{_CALLED.get(one, one)} of {of} must be bfloat16 or float16 as q is, got {plain_name(dtype)}")
             if strides[-1] != 1:

@@ -130,6 +130,9 @@ class TorchTensor:
     def contiguous(self) -> TorchTensor:
         return TorchTensor(np.ascontiguousarray(self.array))
 
+    def clone(self) -> TorchTensor:
+        return TorchTensor(self.array.copy())
+
 
 TorchTensor.__module__ = "torch"
 
