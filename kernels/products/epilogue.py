@@ -177,6 +177,6 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
             stored.down(at.corner.tile.rows)
 
     d.stride_bytes(k)
-    straight = ag.Epilogue(guard, body, again, onward)
+    straight = ag.Epilogue(guard, body, again, onward, together=True)  # the guard asks of the tile
     short = short and factors is None and again is None and not onward
     return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest_in_parts if short else rest)

@@ -39,7 +39,7 @@ class LastColumns:
         a, b = (from_last_columns(k, name, tile.dtype, left, column) for name, tile in (("a", A), ("b", B[0])))
         by_lines = [(feed, one, first) for feed, one, first in zip(self.feeds, (a, b), self.first, strict=True) if feed.transposes]
         if by_lines:
-            k.s_barrier()  # all waves have read the last step
+            k.barrier_where_needed()  # all waves have read the last step
             for feed, one, first in by_lines:
                 feed.fill_last(one, first)
             for _ in range(2 if k.variant.schedule == "ping-pong" else 1):  # lint does not see that both groups are level

@@ -347,10 +347,10 @@ class Builder(LoopSources):
         """A wait before a loop whose waits count operations that are not there yet: for all vector memory but what those waits let land."""
         self.emit("s_waitcnt", Waitcnt(vmcnt=0), comment=ENTERS)
 
-    def barrier_where_needed(self) -> None:
-        """A barrier before this wave fills bytes of LDS that others read, with a stagger several; it goes where their reads end before
-        another barrier."""
-        for _ in range(1 + self.stagger):
+    def barrier_where_needed(self, count: int | None = None) -> None:
+        """Barriers that go where verification finds nothing that they order: `count`, or one and with a stagger several. They stand before
+        this wave fills bytes of LDS that others read. All waves of a workgroup come to them, or none."""
+        for _ in range(1 + self.stagger if count is None else count):
             self.emit("s_barrier", comment=MEETS)
 
     def wait_at(self, label: str) -> None:

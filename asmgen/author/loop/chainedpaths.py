@@ -67,6 +67,8 @@ class ChainedPaths:
         self.phase = own.room  # q, for waves that the epilogue after the loop serves
         self.entries, self.lasts, self.nexts = ([k.fresh(name) for _ in range(self.unroll)] for name in ("loop", "last_steps", "next_item"))
         self.ended = k.fresh("all_items")
+        epilogue = copies.epilogue
+        self.together = epilogue is None or epilogue.together and epilogue.again is None  # all waves have the same epilogue
         self.opened: list[int] = []
         self.looped: list[int] = []
         self.closing: list[tuple[list[int], list[int]]] = []  # by phase: the last steps, and those that an overlapped epilogue serves
@@ -119,7 +121,7 @@ class ChainedPaths:
             return _from_zero(unit, sums, begun) if is_matrix(unit) and not offsets[unit.tag.ordinal] else unit
 
         (span,) = self.copies.span(0, 1, phase)
-        found = self.copies.beginning(span, change, after)
+        found = self.copies.beginning(span, change, after, self.together and not after)
         wrong = sums ^ reduce(or_, begun, 0)
         if wrong:
             raise PipelineError("sums= of a chain begin from 0 in each item's first step, in matrix instructions of iteration t that add "
@@ -154,7 +156,7 @@ class ChainedPaths:
             found += copies.steady([span]) if number else [copies.beside(span, self._go_over_late)]
         k.s_mov_b32(self.phase, phase)
         served = self._serve(phase, last)
-        usual = [copies.beside(last, self._go_over_late)] if far == 1 else copies.steady([last])
+        usual = [copies.beside(last, self._go_over_late)] if far == 1 else copies.steady([last], self.together)
         self.closing.append(([*found, *usual], [*found, *(served or usual)]))
         k.s_branch(self.done)
         if not served:
@@ -184,7 +186,8 @@ class ChainedPaths:
             if epilogue.again is not None:
                 _refuse_vcc(k.items[begin:])
                 k.s_cbranch_vccnz(epilogue.again)
-            self._meet()
+            if not self.together:
+                self._meet()
             if rest:
                 self.chain.begin()
 
@@ -211,8 +214,11 @@ class ChainedPaths:
         self._enter(following)
 
     def _meet(self) -> None:
-        """The barriers that each wave passes between items, whether the epilogue that overlaps serves it or not: after the other one all
-        fills are waited for, since it does not tell the phases apart."""
+        """The barriers that waves pass between items after the other epilogue, where all fills are waited for, since it does not tell the
+        phases apart; and after the one that overlaps, if others may go the other way."""
+        if self.together:
+            self.k.barrier_where_needed()
+            return
         for _ in range(1 + self.copies.schedule.stagger):
             self.k.s_barrier()
 

@@ -34,12 +34,14 @@ class Epilogue:
     `guard(label)` emits scalar code before the last step; it branches to `label` if the epilogue does not serve the wave. `body()` emits
     straight code without labels or barriers; the kernel ends after it. `again` is a label in the code after the pipeline: a wave goes
     there if the body leaves VCC other than 0. `onward` is the label at which a chain of items goes on in place of the kernel's end.
+    `together` says that all waves of a workgroup go the same way at the guard.
     """
 
     guard: Callable[[str], None]
     body: Callable[[], None]
     again: str | None = None
     onward: str = ""
+    together: bool = False
 
     def follow(self, k: Builder) -> None:
         """Emit it where it stands by itself."""

@@ -86,6 +86,11 @@ def barriers_between(before: Entries, after: Entries) -> tuple[set[int], set[int
     return {at for at in needed if at < len(before)}, {at - len(before) for at in needed if at >= len(before)}
 
 
+def where_needed(entries: Entries, holds: bool) -> list[Sync | Unit]:
+    """The entries; if that `holds`, verification of the finished program says which of their barriers stay."""
+    return [Sync("where_needed") if holds and entry == BARRIER else entry for entry in entries]
+
+
 def _tested(entries: Entries) -> set[int]:
     """The positions at which a later unit still reads SCC: no branch for one wave group fits there."""
     found: set[int] = set()

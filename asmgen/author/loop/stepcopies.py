@@ -15,7 +15,7 @@ from asmgen.author.loop.maskskips import skipping
 from asmgen.author.loop.openings import Opening, opening_of
 from asmgen.author.loop.overlap import Epilogue, apart_from, crossed, filled, handing_on, overlapped, precedes
 from asmgen.author.loop.pathgraph import EXIT, PathCopy
-from asmgen.author.loop.redundantbarriers import barriers_between, redundant_barriers
+from asmgen.author.loop.redundantbarriers import barriers_between, redundant_barriers, where_needed
 from asmgen.author.loop.spreading import fill_gaps
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
@@ -156,9 +156,10 @@ class Copies:
         self.parts.append(PathCopy(kind, label, phase, steps, masked, tuple(placed)))
         return len(self.parts) - 1
 
-    def steady(self, spans: Sequence[CopySpan]) -> list[int]:
-        """Emit copies in the schedule's order, with its synchronisation."""
-        return [self._emit_copy(self.units.entries(span), span, "first") for span in spans]
+    def steady(self, spans: Sequence[CopySpan], meeting: bool = False) -> list[int]:
+        """Emit copies in the schedule's order, with its synchronisation; with barriers where they are needed, if all waves are `meeting`
+        after them, where what they did is settled."""
+        return [self._emit_copy(where_needed(self.units.entries(span), meeting), span, "first") for span in spans]
 
     def loop(self, spans: Sequence[CopySpan], left: Reg, down: int, entries: Sequence[str],
              exits: Mapping[int, tuple[int, str]] = MappingProxyType({})) -> list[int]:
@@ -304,9 +305,10 @@ class Copies:
         self._place(order[:end])
         return found, rest
 
-    def beginning(self, span: CopySpan, change: Callable[[Unit], Unit], rest: Sequence[Unit]) -> int:
-        """Emit a copy, its units changed, with the rest of an epilogue in its gaps."""
-        every = [entry if isinstance(entry, Sync) else change(entry) for entry in self.units.entries(span)]
+    def beginning(self, span: CopySpan, change: Callable[[Unit], Unit], rest: Sequence[Unit], settled: bool) -> int:
+        """Emit a copy, its units changed, with the rest of an epilogue in its gaps; with barriers where they are needed, if all
+        waves have `settled` what copies before it did, and met then."""
+        every = [entry if isinstance(entry, Sync) else change(entry) for entry in where_needed(self.units.entries(span), settled)]
         if not rest:
             return self._emit_copy(every, span, "first")
         noted = self._note_copy("first", every, span)
@@ -473,6 +475,8 @@ class Copies:
         k = self.k
         if what.kind == "barrier":
             k.s_barrier()
+        elif what.kind == "where_needed":
+            k.barrier_where_needed(1)
         elif what.kind in ("open", "level"):
             self.shift(what.kind == "open")
         elif what.kind == "exit":

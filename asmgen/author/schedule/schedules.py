@@ -27,7 +27,7 @@ class Sync:
     """Synchronisation, which only schedules place: "barrier", "wait" or "priority" (to `level`).
 
     A "wait" is a wait slot: one s_waitcnt with the loosest counts for all that is due before the next one. Pipelines themselves add "open",
-    "level" and "exit" (`stepcopies`, `earlyexit`).
+    "level", "exit" and "where_needed", a barrier that may have nothing to order (`stepcopies`, `earlyexit`).
     """
 
     kind: str
