@@ -241,7 +241,7 @@ class Family:
         """
         fixed = self.fixed(variant)
         selecting = [Parameter(name, "build", str, doc, default=fixed[name]) for name, doc in _SELECTORS.items() if name in fixed]
-        parameters = tuple(replace(parameter, default=fixed[parameter.name], choices=(fixed[parameter.name],))
+        parameters = tuple(replace(parameter, default=fixed[parameter.name], choices=(fixed[parameter.name],), tried=())
                            if parameter.name in fixed else parameter for parameter in (*selecting, *self._own(variant)))
         given = values or {}
         if self.fitted is not None:
