@@ -263,6 +263,8 @@ def _ask_for_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, ro
     """VGPRs of the name of `vector`, whose loads are in flight, with the numbers of those rows of a lane's runs."""
     rows_held = sorted({one.row for one in runs_of(corners, run_length(corners[0].tile))})
     held = k.registers.vgprs(len(rows_held) + len(rows_held) % 2, vector.name, align=2)
+    if len(rows_held) % 2:  # packed instructions read the whole pair
+        k.v_mov_b32(held[len(rows_held)], 0)
     lanes = accumulator_coordinates(k, "along_rows", corners[0].tile, row0, rows, columns)
     size = _SIZE[vector.dtype]
     shift = size.bit_length() - 1
