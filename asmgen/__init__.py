@@ -55,7 +55,7 @@ _GROUPS: dict[str, dict[str, str]] = {
     "operations on tiles": {
         "asmgen.author.ops.arithmetic": "mma mma_scaled zero",
         "asmgen.author.ops.bits": "and_ indices or_ shift_left shift_right xor",
-        "asmgen.author.ops.conversions": "convert doubted",
+        "asmgen.author.ops.conversions": "convert doubted widening",
         "asmgen.author.ops.draws": "philox",
         "asmgen.author.ops.elementwise":
             "abs_ add any_greater div exp2 fill_with fma log2 max_ min_ move mul neg rcp rsq sqrt sub",

@@ -76,6 +76,7 @@ from asmgen.author.ops.bits import shift_right as shift_right
 from asmgen.author.ops.bits import xor as xor
 from asmgen.author.ops.conversions import convert as convert
 from asmgen.author.ops.conversions import doubted as doubted
+from asmgen.author.ops.conversions import widening as widening
 from asmgen.author.ops.cutcolumns import BEYOND as BEYOND
 from asmgen.author.ops.cutcolumns import send_outside as send_outside
 from asmgen.author.ops.draws import philox as philox

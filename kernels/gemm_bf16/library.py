@@ -11,4 +11,6 @@ from asmgen.kernels.gemm_bf16.direct import direct_tiles  # isort: split
 
 from asmgen.kernels.gemm_bf16.deep import deep  # isort: split
 
-__all__ = ["GEMM", "deep", "direct_tiles", "roles", "tiled"]
+from asmgen.kernels.gemm_bf16.dots import dots  # isort: split
+
+__all__ = ["GEMM", "deep", "direct_tiles", "dots", "roles", "tiled"]

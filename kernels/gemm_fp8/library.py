@@ -13,4 +13,6 @@ from asmgen.kernels.gemm_fp8.direct import direct_tiles  # isort: split
 
 from asmgen.kernels.gemm_fp8.deep import deep  # isort: split
 
-__all__ = ["GEMM", "blocks", "cdna3", "deep", "direct_tiles", "tiled"]
+from asmgen.kernels.gemm_fp8.dots import dots  # isort: split
+
+__all__ = ["GEMM", "blocks", "cdna3", "deep", "direct_tiles", "dots", "tiled"]

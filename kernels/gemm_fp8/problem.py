@@ -11,9 +11,9 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.products.odd import put_odd_pairs
 from asmgen.kernels.products.problem import with_result
-from asmgen.kernels.products.split import columns_of_sums
+from asmgen.kernels.products.sharedsums import sums_of_launch
 from asmgen.kernels.products.stored import operands_of, stored
-from asmgen.kernels.products.sums import Sums, sums_of_parts
+from asmgen.kernels.products.sums import Sums
 
 _ELEMENTS: dict[tuple[str, str], Any] = {
     ("ocp", "e4m3"): ml_dtypes.float8_e4m3fn, ("ocp", "e5m2"): ml_dtypes.float8_e5m2,
@@ -43,7 +43,7 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
         else:
             of_a, of_b = of_a[:, None], of_b[:, None]
         left, right = (one.matrices[number].astype(np.float64) for one in (a, b))
-        return sums_of_parts(left * of_a, right * of_b, _DEPTHS[p["encoding"]], columns_of_sums(p))
+        return sums_of_launch(p, number, left * of_a, right * of_b, _DEPTHS[p["encoding"]])
 
     given = {"a_scale": a_scale, "b_scale": b_scale}
     given = {name: one[0] for name, one in given.items()} if count == 1 else given

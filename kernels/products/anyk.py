@@ -10,23 +10,23 @@ from dataclasses import replace
 from numbers import Integral
 
 import asmgen as ag
-from asmgen.kernels.products.contract import ELEMENTS
+from asmgen.kernels.products.contract import DOTS, ELEMENTS
 
-_OTHERS = (ELEMENTS, "producer-consumer")
-"""Schedules without it: the first takes any k, and the waves of the second end in roles."""
+_OTHERS = (ELEMENTS, DOTS, "producer-consumer")
+"""Schedules without it: the first two take any k, and the waves of the last end in roles."""
 
 
 def any_k_parameter(variant: ag.Variant) -> ag.Parameter:
     """The parameter of a variant."""
     serves = variant.schedule not in _OTHERS and "scales" not in dict(variant.further)
     return ag.Parameter("any_k", "build", bool, "take any k: columns after the last whole step are multiplied after the loop. By default "
-                        "where a request gives a k of no whole steps (schedule=elements takes any k without)",
+                        "where a request gives a k of no whole steps (elements and dot-products take any k without)",
                         default=False, choices=(False, True) if serves else (False,))
 
 
 def takes_any_k(build: ag.Values) -> bool:
-    """Whether a build takes a K that is no multiple of the tile's depth."""
-    return bool(build.get("any_k", False))
+    """Whether a build takes a K that is no multiple of the tile's depth, by code after the loop."""
+    return bool(build.get("any_k", False) or build.get("schedule") == DOTS)
 
 
 def fitted_k(variant: ag.Variant, parameters: tuple[ag.Parameter, ...], values: ag.Values) -> tuple[ag.Parameter, ...]:

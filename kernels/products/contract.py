@@ -13,6 +13,8 @@ DEALT = "in-order"
 """The schedule of variants whose waves share the steps of a workgroup (`direct`)."""
 DEALT_WAVES = 4
 """The waves of each of them."""
+DOTS = "dot-products"
+"""The schedule of variants that multiply by vector instructions (`dots`)."""
 ELEMENTS = "elements"
 """The schedule of variants that load element by element (`elements`)."""
 _FRAGMENT_ROWS = 16  # the fewest rows of a corner
@@ -46,8 +48,8 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
     and D by rows.
     """
     wide = variant.schedule != ELEMENTS
-    depth, line = multiple or (variant.tile[2] if wide else 1), LINE // bits if wide else 1
-    parts = 1 if is_dealt(variant) else parts
+    depth, line = multiple or (variant.tile[2] if wide and variant.schedule != DOTS else 1), LINE // bits if wide else 1
+    parts = 1 if shows_whole_tile(variant.schedule) else parts
     most = {name: ag.most_stride(variant.tile[axis] // parts, bits, beside) // line * line for axis, name in enumerate("ab")}
     most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))
 
@@ -82,6 +84,11 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
 def is_dealt(variant: ag.Variant) -> bool:
     """Whether the waves of a workgroup share its steps (`direct`)."""
     return variant.schedule == DEALT
+
+
+def shows_whole_tile(schedule: str) -> bool:
+    """Whether one descriptor shows all rows that a tile has of A, and of B, in variants of a schedule, and not half of them."""
+    return schedule in (DEALT, DOTS)
 
 
 def is_persistent(build: ag.Values) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.products.anyk import bytes_beside
 from asmgen.kernels.products.batch import POINTERS, batch_parameters, batch_rules
-from asmgen.kernels.products.contract import DEALT, ELEMENTS, LINE, Further
+from asmgen.kernels.products.contract import ELEMENTS, LINE, Further, shows_whole_tile
 from asmgen.kernels.products.sides import side
 
 _WIDE_LINE = 2048  # bits of a line of memory whose lanes begin in several instructions' lines of LDS
@@ -58,7 +58,7 @@ def lines_shown(build: ag.Values, name: str) -> int:
     """How many lines of A or B one descriptor shows, of the matrix that the kernel's code calls `name`."""
     rows, columns, depth = (int(part) for part in str(build["tile"]).split("x"))
     edge = rows if name == "a" else columns
-    return depth if by_columns(build, side(build, name)) else edge if build["schedule"] == DEALT else edge // 2
+    return depth if by_columns(build, side(build, name)) else edge if shows_whole_tile(build["schedule"]) else edge // 2
 
 
 def most_apart(build: ag.Values, name: str) -> int:

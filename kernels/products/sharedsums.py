@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import asmgen as ag
-from asmgen.kernels.products.contract import is_streamed
+from asmgen.kernels.products.contract import DOTS, is_streamed
 from asmgen.kernels.products.persistent import tile_of
 from asmgen.kernels.products.sides import d_by_columns, edges
 from asmgen.kernels.products.split import columns_of_sums
@@ -13,6 +15,8 @@ from asmgen.kernels.products.sums import Matrix, Sums, sums_of_parts
 
 def sums_of_launch(p: ag.Values, number: int, left: Matrix, right: Matrix, depth: int) -> Sums:
     """A x B^T of matrix `number` of a batch, with the error bound of the parts in which each tile is summed."""
+    if p["schedule"] == DOTS:
+        return _sums_of_lanes(p, left, right)
     found = sums_of_parts(left, right, depth, columns_of_sums(p))
     if not is_streamed(p):
         return found
@@ -31,3 +35,10 @@ def sums_of_launch(p: ag.Values, number: int, left: Matrix, right: Matrix, depth
         for name in ("value", "size", "rounded"):
             getattr(found, name)[at] = getattr(its, name)
     return found
+
+
+def _sums_of_lanes(p: ag.Values, left: Matrix, right: Matrix) -> Sums:
+    """A x B^T whose lanes add up products of their own, two at a time, and then their sums (`dots`). The partial sums of a lane are at most
+    its magnitudes, so all of them are at most all magnitudes as often as a lane adds."""
+    found, depth = sums_of_parts(left, right, p["k"], [p["k"]]), tile_of(p)[2]
+    return replace(found, rounded=found.size * (-(-p["k"] // depth) * depth // (2 * ag.LANES)))

@@ -22,6 +22,7 @@ from asmgen.kernels.products.batch import batch_arguments, to_matrices, to_matri
 from asmgen.kernels.products.contract import (
     DEALT,
     DEALT_WAVES,
+    DOTS,
     ELEMENTS,
     PRODUCT_ARGUMENTS,
     is_dealt,
@@ -51,8 +52,8 @@ INVARIANT = ag.Parameter("invariant", "build", bool, "an element of D depends on
                          "the same bits for any m, batch, tile, schedule and layout. n and k say how often tune and gemm.matmul cut K",
                          default=False)
 REDUCE_RULES = (
-    ag.Rule("invariant=true needs a schedule whose waves do not share K", ("invariant", "schedule"),
-            lambda p: not p["invariant"] or p["schedule"] != DEALT),
+    ag.Rule("invariant=true needs a schedule whose waves do not share K, nor their lanes", ("invariant", "schedule"),
+            lambda p: not p["invariant"] or p["schedule"] not in (DEALT, DOTS)),
     ag.Rule("invariant=true needs reduce=ordered where K is split", ("invariant", "split_k", "reduce"),
             lambda p: not p["invariant"] or p["split_k"] == 1 or p["reduce"] == "ordered"),
 )

@@ -1,0 +1,29 @@
+"""gemm-bf16 for at most four rows: vector instructions, and B in whole lines (`products/dots.py`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asmgen as ag
+from asmgen.kernels.gemm_bf16.family import GEMM
+from asmgen.kernels.products.contract import DOTS
+from asmgen.kernels.products.dots import dot_products
+from asmgen.kernels.products.layouts import BY_ROWS
+from asmgen.kernels.products.split import epilogue_of
+from asmgen.kernels.products.streams import ALONE
+
+FIXED: dict[str, Any] = {"schedule": DOTS, "split_k": 1, "invariant": False, **BY_ROWS, **ALONE}
+
+
+@GEMM.variant("gfx950", tile=(1, 4, 512), waves=2, stages=3, depth=32, **FIXED)
+@GEMM.variant("gfx950", tile=(1, 8, 512), waves=4, stages=3, depth=32, **FIXED)
+@GEMM.variant("gfx950", tile=(4, 4, 512), waves=2, stages=3, depth=32, **FIXED)
+@GEMM.variant("gfx950", tile=(4, 16, 512), waves=2, stages=3, depth=32, **FIXED)
+@GEMM.variant("gfx942", tile=(1, 4, 512), waves=2, stages=3, depth=16, **FIXED)
+@GEMM.variant("gfx942", tile=(1, 8, 512), waves=4, stages=3, depth=16, **FIXED)
+@GEMM.variant("gfx942", tile=(4, 4, 512), waves=2, stages=3, depth=16, **FIXED)
+@GEMM.variant("gfx942", tile=(4, 16, 512), waves=2, stages=3, depth=16, **FIXED)
+def dots(k: ag.TileBuilder) -> None:
+    """One of the tiles above."""
+    M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
+    dot_products(k, M.a, M.b, epilogue_of(k))

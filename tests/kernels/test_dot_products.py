@@ -1,0 +1,78 @@
+"""Products of a few rows by vector instructions: right on drawn shapes, the same bits in any order, and no instruction for nothing."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.registry import family
+from asmgen.tools.build import Built, build_kernel, lint_errors
+from asmgen.tools.executed import executed
+from asmgen.tools.mutate import on_emulator, score
+from asmgen.tools.runner import RunReport, run_kernel
+
+
+def dots(tile: str, **more: Any) -> dict[str, Any]:
+    return {"tile": tile, "schedule": "dot-products", **more}
+
+
+BUILDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("gemm-bf16", "gfx950", dots("1x4x512", preload=True, bias="column")),
+    ("gemm-bf16", "gfx950", dots("4x16x512", dtype="f16", out="f32", d_layout="column", c_layout="column")),
+    ("gemm-bf16", "gfx942", dots("4x4x512", out="f16")),
+    ("gemm-fp8", "gfx950", dots("4x4x1024", scales="row", b_dtype="e5m2")),
+    ("gemm-fp8", "gfx942", dots("1x8x1024", scales="row", pointers=True)),
+)
+
+
+@cache
+def built(number: int) -> Built:
+    name, arch, build = BUILDS[number]
+    return build_kernel(family(name), arch, build)
+
+
+def run(number: int, shape: dict[str, Any], order: str = "lockstep", seed: int = 0) -> RunReport:
+    one = built(number)
+    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
+    return run_kernel(family(BUILDS[number][0]), one, parameters, "emulator", seed, Options(order=order), program=one.kernel.program)
+
+
+@given(number=st.integers(0, len(BUILDS) - 1), m=st.integers(1, 9), n=st.integers(1, 24), k=st.integers(1, 5200),
+       apart=st.sampled_from((0, 16)), batch=st.sampled_from((1, 1, 2)), alpha=st.sampled_from((1.0, 1.0, -0.5)),
+       beta=st.sampled_from((0.0, 0.0, 2.0)), order=st.sampled_from(("lockstep", "serial", "random:5")), seed=st.integers(0, 99))
+@settings(max_examples=10, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
+def test_right_on_drawn_shapes(number: int, m: int, n: int, k: int, apart: int, batch: int, alpha: float, beta: float, order: str,
+                               seed: int) -> None:
+    """K of no whole step, of one, of rounds of the loop and a tail of single elements; NaN and infinities by even seeds."""
+    line = -(-k // 16) * 16 + apart
+    report = run(number, {"m": m, "n": n, "k": k, "lda": line, "ldb": line, "batch": batch, "alpha": alpha, "beta": beta}, order, seed)
+    assert report.passed and report.findings == (), report
+
+
+@pytest.mark.parametrize("k", [1, 512, 512 * 7 + 9])
+def test_the_same_bits_in_each_order_of_waves(k: int) -> None:
+    line = -(-k // 8) * 8
+    reports = [run(0, {"m": 3, "n": 9, "k": k, "lda": line, "ldb": line}, order) for order in ("lockstep", "random:3")]
+    assert all(report.passed and not report.findings for report in reports)
+    assert len({report.digest for report in reports}) == 1
+
+
+@pytest.mark.slow
+def test_waits_are_needed_and_all_code_is_reached() -> None:
+    one = built(0)
+    assert not any(lint_errors(built(number)) for number in range(len(BUILDS)))
+    found = score(one.kernel.name, one.kernel.program, on_emulator(family("gemm-bf16"), one, one.kernel))
+    assert found.total["wait"] > 5 and found.survivors == ()
+    whole, cut = {"m": 1, "n": 4}, {"m": 2, "n": 7, "batch": 2, "lda": 3600, "ldb": 3600}
+    launches = [cut | {"k": 517, "beta": 2.0}, cut | {"k": 3590}, whole | {"k": 16}, whole | {"k": 512, "beta": 0.5}]
+    launches += [whole | {"k": k, "lda": 8, "ldb": 8} for k in (1, 3, 7)] + [whole | {"k": 512 * steps} for steps in range(2, 8)]
+    reports = [run(0, launch) for launch in launches]
+    assert all(report.passed for report in reports)
+    counts = [report.launches[0].result.counts for report in reports]
+    assert executed(one.kernel.program, counts).missing == tuple(range(5)), "the entry of firmware that preloads nothing"
