@@ -111,7 +111,7 @@ class StepClock:
         for copy in range(_SETTLE + count):
             if copy == _SETTLE:
                 state.idle = []
-            ends.append(self._copy(copies[copy % count], state))
+            ends.append(self._copy(copies[copy % count], state, self.ends if copy % count == count - 1 else 0))
         size = len(state.idle) // count
         idle = iter([sum(state.idle[number::size]) for number in range(size)])
         return StepTime(-((ends[-1 - count] - ends[-1]) // count), tuple(0 if seldom else next(idle) for seldom in self._matrix))
@@ -145,7 +145,7 @@ class StepClock:
                 found.append(use)
         return found
 
-    def _copy(self, rows: Sequence[_Passed], state: _UnderWay) -> int:
+    def _copy(self, rows: Sequence[_Passed], state: _UnderWay, end: int) -> int:
         ready, by = state.ready, state.by
         now, vector, written_m0 = state.now, state.vector, False  # `written_m0`: by the instruction before
         for kind, (busy, issue, lands), ready_of, written, use, due in rows:
@@ -172,7 +172,7 @@ class StepClock:
             else:
                 now = 1 + max([now, *(ready for mask, ready in state.reads if mask & due)])
                 state.reads = [one for one in state.reads if one[1] > now]
-        state.now, state.vector = now + self.ends, vector
+        state.now, state.vector = now + end, vector
         return state.now
 
     def _issue(self, use: _Use, state: _UnderWay) -> None:

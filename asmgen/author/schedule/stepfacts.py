@@ -40,7 +40,8 @@ class StepFacts:
             raise PipelineError("the schedule modulo places operations around matrix instructions, and this step has none")
         table = machine.timing
         self.release = ticks(table["barrier_release"], table.clocks("slot"))
-        self.ends = 1 + ticks(table["branch_taken"], table.clocks("slot"))  # the loop's subtraction and branch
+        # the loop's subtraction and branch, which one copy of a round has
+        self.ends = ticks((table["slot"] + table["branch_taken"]) / len(phases), table.clocks("slot"))
         self.hazard = ticks(table["packed_hazard"], table.clocks("slot"))
         self.edges = dependences(phases, self.kinds, self.costs)
         self.handoffs = handoffs(phases, offsets)
