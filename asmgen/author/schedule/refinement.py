@@ -93,13 +93,19 @@ class Refinement:
         weights = {gap: sum(self._weight(*entry) for entry in entries) for gap, entries in held.items()}
         idle = self.best.paired.idle
         count = len(self.begins)
+        alike: set[tuple[str, bool, int, int, int]] = set()  # what was tried: another unit of that kind would change as much
         late = sorted((gap for gap in range(count) if idle[(gap + 1) % count]), key=lambda gap: -idle[(gap + 1) % count])
         for alone, gap in itertools.product((False, True), late):
             for kind, number in held.get(gap, ()):
                 tick = self.order.at[number] if kind == "unit" else number
                 low, high = {"unit": self._unit_range, "wait": self._wait_range, "barrier": self._barrier_range}[kind](number)
-                for target in self._targets(tick, low, high, self._weight(kind, number), weights, alone):
-                    yield kind, number, target
+                weight = self._weight(kind, number)
+                for target in self._targets(tick, low, high, weight, weights, alone):
+                    vector = kind == "unit" and self.step.kinds[number] is UnitKind.COMPUTE
+                    key = kind, vector, weight, gap, self._gap(target)
+                    if not vector or key not in alike:
+                        alike.add(key)
+                        yield kind, number, target
 
     def _moves(self, number: int) -> bool:
         unit, kind = self.step.units[number], self.step.kinds[number]
