@@ -65,7 +65,5 @@ def interleaved(k: ag.TileBuilder) -> None:
         else:
             weigh(k, state, upper(S[t + 1]), upper(P[t + 1]))
 
-    # With packed instructions in the step the older schedule is 1.5 % shorter, at this constant.
-    schedule = ag.Interleave(ag.Latencies(cycles=35), vector="vector") if late else ag.Modulo(beside=__file__)
     products = ProductTiles(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
-    attend(k, at, steps, state, products, (keys, values), (first_part, second_part), schedule)
+    attend(k, at, steps, state, products, (keys, values), (first_part, second_part), ag.Modulo(beside=__file__))
