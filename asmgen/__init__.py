@@ -76,7 +76,6 @@ _GROUPS: dict[str, dict[str, str]] = {
     "steps, schedules and loops": {
         "asmgen.author.loop.chainedpaths": "Chain",
         "asmgen.author.loop.overlap": "ChosenEpilogue Epilogue FollowingEpilogue",
-        "asmgen.author.schedule.modulo": "Interleave Latencies",
         "asmgen.author.schedule.stagescheduler": "PlacedPingPong",
         "asmgen.author.schedule.stepscheduler": "Modulo",
         "asmgen.author.schedule.schedules": "InOrder PingPong ProducerConsumer Schedule",

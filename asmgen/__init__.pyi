@@ -140,8 +140,6 @@ from asmgen.author.ops.vectors import VectorGrid as VectorGrid
 from asmgen.author.ops.vectors import as_vector as as_vector
 from asmgen.author.ops.vectors import column_vector as column_vector
 from asmgen.author.ops.vectors import row_vector as row_vector
-from asmgen.author.schedule.modulo import Interleave as Interleave
-from asmgen.author.schedule.modulo import Latencies as Latencies
 from asmgen.author.schedule.schedules import InOrder as InOrder
 from asmgen.author.schedule.schedules import PingPong as PingPong
 from asmgen.author.schedule.schedules import ProducerConsumer as ProducerConsumer

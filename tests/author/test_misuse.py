@@ -239,7 +239,7 @@ def reads_none_of_its_fills(k: TileBuilder) -> None:
         with k.stage(), k.at(t):
             ag.mma(k, C, A, B)
 
-    k.pipeline(step, k.argument("n"), ag.Interleave(), then=doubles(k, C))
+    k.pipeline(step, k.argument("n"), ag.Modulo(), then=doubles(k, C))
 
 
 def fills_none_of_its_reads(k: TileBuilder) -> None:
@@ -251,7 +251,7 @@ def fills_none_of_its_reads(k: TileBuilder) -> None:
         with k.stage():
             ag.mma(k, C, A, B)
 
-    k.pipeline(step, k.argument("n"), ag.Interleave(), then=doubles(k, C))
+    k.pipeline(step, k.argument("n"), ag.Modulo(), then=doubles(k, C))
 
 
 def fills_another_iteration(k: TileBuilder) -> None:

@@ -11,7 +11,6 @@ from asmgen.author.ops.elementwise import add, mul
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.ops.tilememory import load, store_tile
 from asmgen.author.ops.vectors import row_vector
-from asmgen.author.schedule.modulo import Interleave
 from asmgen.author.schedule.schedules import InOrder, PingPong, ProducerConsumer, Schedule
 from asmgen.author.schedule.stagescheduler import PlacedPingPong
 from asmgen.author.schedule.stepscheduler import Modulo
@@ -38,7 +37,7 @@ def rows_of(run: TileRun, array: Array, dtype: str, first: Reg | int, count: int
     return Matrix(name, dtype, run.k.argument(name), *array.shape, array.shape[1]).rows(first, count)
 
 
-@pytest.mark.parametrize(("schedule", "waves"), [(Modulo(), 4), (PingPong(), 8), (PlacedPingPong(), 8), (Interleave(), 4)])
+@pytest.mark.parametrize(("schedule", "waves"), [(Modulo(), 4), (PingPong(), 8), (PlacedPingPong(), 8)])
 @pytest.mark.parametrize("order", ["lockstep", "serial", "random:1"])
 @pytest.mark.slow_after_first
 def test_groups_of_several_lengths(schedule: Schedule, waves: int, order: str) -> None:
