@@ -39,7 +39,7 @@ def place_matrix(order: PartialOrder) -> None:
         issue = step.costs[number].issue
         order.table.take(FREE, order.at[number], issue)
         order.table.take(VECTOR, order.at[number], max(issue, 0 if step.kinds[number] is UnitKind.MATRIX else step.costs[number].busy))
-    order.table.take(FREE, order.length - step.ends, step.ends)
+    order.table.take(FREE, order.length - order.ends, order.ends)
 
 
 def _stretch(order: PartialOrder, durations: Sequence[int], pauses: Sequence[int]) -> None:

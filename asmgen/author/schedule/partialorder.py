@@ -18,10 +18,12 @@ earlier one waits for a bus."""
 
 
 class PartialOrder:
-    """One order of a step, of `length` ticks. Runs of packed f32 stand `delay` gaps after the one that their share of the work asks for."""
+    """One order of a step, of `length` ticks. Runs of packed f32 stand `delay` gaps after the one that their share of the work asks for.
+    The last `ends` ticks are kept free.
+    """
 
-    def __init__(self, step: StepFacts, length: int, delay: int = 0, exact: bool = True, spread: bool = False) -> None:
-        self.step, self.length, self.delay, self.exact, self.spread = step, length, delay, exact, spread
+    def __init__(self, step: StepFacts, length: int, delay: int = 0, exact: bool = True, spread: bool = False, ends: int = 0) -> None:
+        self.step, self.length, self.delay, self.exact, self.spread, self.ends = step, length, delay, exact, spread, ends
         self.preferred: frozenset[int] = frozenset()
         self.table = Reservations(length)
         self.at: dict[int, int] = {}
@@ -32,7 +34,7 @@ class PartialOrder:
 
     def copy(self, exact: bool, spread: bool) -> PartialOrder:
         """The same, to be gone on with alone."""
-        made = PartialOrder(self.step, self.length, self.delay, exact, spread)
+        made = PartialOrder(self.step, self.length, self.delay, exact, spread, self.ends)
         made.preferred, made.table, made.at, made.waits = self.preferred, self.table.copy(), dict(self.at), set(self.waits)
         made.earliest, made.latest, made.ranges = self.earliest, self.latest, self.ranges
         return made

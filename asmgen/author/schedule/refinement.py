@@ -142,7 +142,7 @@ class Refinement:
                   default=at[number] - length)
         high = min([at[edge.after] - edge.latency + edge.distance * length for edge in step.after[number] if edge.after in at],
                    default=at[number] + length)
-        low, high = max(low, -length if step.kinds[number] is UnitKind.LDS_READ else 0), min(high, length - step.ends - 1)
+        low, high = max(low, -length if step.kinds[number] is UnitKind.LDS_READ else 0), min(high, length - self.order.ends - 1)
         borders = sorted({*self.barriers, *self.own})
         if borders and step.units[number].effects.memory:
             tick = at[number]
@@ -166,7 +166,7 @@ class Refinement:
     def _wait_range(self, wait: int) -> tuple[int, int]:
         """Of a barrier's wait, from the access before it to the barrier; of others, the whole step."""
         if wait not in self.own:
-            return 0, self.length - self.step.ends - 1
+            return 0, self.length - self.order.ends - 1
         barrier = min(self.barriers, key=lambda barrier: (barrier - wait) % self.length)
         before = max((tick for tick in self._accesses() if tick <= wait), default=0)
         return before, max(wait, min(barrier, self.length - 1))

@@ -40,8 +40,6 @@ class StepFacts:
             raise PipelineError("the schedule modulo places operations around matrix instructions, and this step has none")
         table = machine.timing
         self.release = ticks(table["barrier_release"], table.clocks("slot"))
-        # the loop's subtraction and branch, which one copy of a round has
-        self.ends = ticks((table["slot"] + table["branch_taken"]) / len(phases), table.clocks("slot"))
         self.hazard = ticks(table["packed_hazard"], table.clocks("slot"))
         self.edges = dependences(phases, self.kinds, self.costs)
         self.handoffs = handoffs(phases, offsets)
@@ -70,6 +68,11 @@ class StepFacts:
         busy += self.pauses
         waits = 2 * bool(self.handoffs) + 2  # a barrier with its wait, and the loop's subtraction and branch
         self.least = max(busy, issue + waits, vector)
+        # The loop's subtraction and branch, which one copy of a round has: all copies keep their ticks free at the end, or, where vector
+        # work needs them, each its share of them.
+        branch = table["slot"] + table["branch_taken"]
+        ends = (branch, branch / len(phases)) if vector + branch / table["slot"] > self.least else (branch,)
+        self.ends = tuple(dict.fromkeys(ticks(clk, table.clocks("slot")) for clk in ends))
 
     @cached_property
     def beside(self) -> dict[int, frozenset[int]]:

@@ -92,25 +92,25 @@ class _Orders:
 
     def __init__(self, step: StepFacts) -> None:
         self.step = step
-        self._made: dict[tuple[int, int, bool, bool], Refinement | None] = {}
-        self._begun: dict[tuple[int, int], _Begun | NoRoom] = {}
-        self._framed: dict[tuple[int, int, bool], _Framed | NoRoom] = {}
+        self._made: dict[tuple[int, int, int, bool, bool], Refinement | None] = {}
+        self._begun: dict[tuple[int, int, int], _Begun | NoRoom] = {}
+        self._framed: dict[tuple[int, int, int, bool], _Framed | NoRoom] = {}
 
     def of(self, length: int) -> Iterator[Refinement]:
         """The orders of one length."""
-        exacts = (False, True) if self.step.of(UnitKind.COMPUTE) else (True,)
-        for delay, exact, spread in itertools.product(self.step.delays, exacts, (False, True)):
-            key = length, delay, exact, spread
+        exacts = (False, True) if self.step.of(UnitKind.COMPUTE) and len(self.step.ends) == 1 else (True,)
+        for ends, delay, exact, spread in itertools.product(self.step.ends, self.step.delays, exacts, (False, True)):
+            key = length, ends, delay, exact, spread
             if key not in self._made:
                 self._made[key] = self._new(*key)
             found = self._made[key]
             if found is not None:
                 yield found
 
-    def _new(self, length: int, delay: int, exact: bool, spread: bool) -> Refinement | None:
+    def _new(self, length: int, ends: int, delay: int, exact: bool, spread: bool) -> Refinement | None:
         try:
-            begun = _kept(self._begun, (length, delay), lambda: _begin(PartialOrder(self.step, length, delay)))
-            order, barriers = _kept(self._framed, (length, delay, spread), lambda: _frame(begun, spread))
+            begun = _kept(self._begun, (length, ends, delay), lambda: _begin(PartialOrder(self.step, length, delay, ends=ends)))
+            order, barriers = _kept(self._framed, (length, ends, delay, spread), lambda: _frame(begun, spread))
             whole = order.copy(exact, spread)
             place_compute(whole)
             check_handoffs(whole, barriers)
