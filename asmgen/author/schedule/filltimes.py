@@ -122,7 +122,7 @@ def _barrier_ticks(order: PartialOrder) -> list[int]:
     found = []
     for low in range(2, length, step):
         some = range(low, min(low + step, length - 2))
-        tick = order.table.first([tick for tick in some if tick % length in order.preferred], (FREE, 1)) if order.preferred else None
+        tick = order.beside(some)
         tick = order.table.first(some, (FREE, order.step.release)) if tick is None else tick
         tick = order.table.first(some, (FREE, 1)) if tick is None else tick  # the next matrix unit waits
         if tick is not None:
@@ -134,7 +134,7 @@ def _take_barrier(order: PartialOrder, barrier: int) -> None:
     """Take the tick of a barrier, and a free one before it for its wait."""
     order.table.take(FREE, barrier, order.step.release)
     before = range(barrier - 1, max(0, barrier - 1 - 2 * order.step.release - 4), -1)
-    tick = order.table.first([tick for tick in before if tick % order.length in order.preferred], (FREE, 1))
+    tick = order.beside(before)
     tick = order.table.first(before, (FREE, 1)) if tick is None else tick
     wait = barrier - 1 if tick is None else tick
     order.take_issue(wait)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from asmgen.author.schedule.reservations import Reservations
@@ -58,6 +58,12 @@ class PartialOrder:
         number = bisect_right(begins, tick % self.length) - 1
         begin = begins[number]
         self.table.take(GAP, begin, (begins[0] + self.length if number + 1 == len(begins) else begins[max(number, -1) + 1]) - begin)
+
+    def beside(self, choices: Iterable[int]) -> int | None:
+        """Where vector work binds the step, the first tick of some in which it holds the port and something else may issue."""
+        if not self.step.vector_bound:
+            return None
+        return self.table.first([tick for tick in choices if tick % self.length in self.preferred], (FREE, 1))
 
     @cached_property
     def begins(self) -> list[int]:

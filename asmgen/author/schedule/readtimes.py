@@ -77,7 +77,7 @@ def add_waits(order: PartialOrder) -> None:
         left = [(first, last) for first, last in group if not any(tick % length in order.waits for tick in range(first, last + 1))]
         if left:
             landed = range(min(last for _, last in left), max(first for first, _ in left) - 1, -1)
-            tick = order.table.first([tick for tick in landed if tick % length in order.preferred], (FREE, 1))
+            tick = order.beside(landed)
             tick = order.table.first(landed, (FREE, 1), (GAP, 1)) if tick is None else tick
             tick = order.table.first(landed, (FREE, 1)) if tick is None else tick
             tick = landed[0] if tick is None else tick

@@ -101,7 +101,7 @@ class Refinement:
                 low, high = {"unit": self._unit_range, "wait": self._wait_range, "barrier": self._barrier_range}[kind](number)
                 weight = self._weight(kind, number)
                 for target in self._targets(tick, low, high, weight, weights, alone):
-                    vector = kind == "unit" and self.step.kinds[number] is UnitKind.COMPUTE
+                    vector = self.step.vector_bound and kind == "unit" and self.step.kinds[number] is UnitKind.COMPUTE
                     key = kind, vector, weight, gap, self._gap(target)
                     if not vector or key not in alike:
                         alike.add(key)

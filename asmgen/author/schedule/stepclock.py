@@ -68,10 +68,15 @@ class StepTime(NamedTuple):
 
 
 class StepClock:
-    """The clock of one step's orders. Copies differ in their registers; what leads belongs to the next copy and has that one's."""
+    """The clock of one step's orders. Copies differ in their registers; what leads belongs to the next copy and has that one's.
+
+    The last `branches` copies of a round end with the loop's branch. A round has one; where all copies have it, orders are compared by the
+    copy that does.
+    """
 
     def __init__(self, phases: Sequence[Sequence[Unit]], kinds: Mapping[int, UnitKind], costs: Mapping[int, UnitCost],
-                 machine: StepMachine) -> None:
+                 machine: StepMachine, branches: int) -> None:
+        self.branches = branches
         self.units, self.kinds, self.costs = {unit.tag.ordinal: unit for unit in phases[0]}, kinds, costs
         table = machine.timing
         self.hazard = ticks(table["packed_hazard"], table.clocks("slot"))
@@ -111,7 +116,7 @@ class StepClock:
         for copy in range(_SETTLE + count):
             if copy == _SETTLE:
                 state.idle = []
-            ends.append(self._copy(copies[copy % count], state, self.ends if copy % count == count - 1 else 0))
+            ends.append(self._copy(copies[copy % count], state, self.ends if copy % count >= count - self.branches else 0))
         size = len(state.idle) // count
         idle = iter([sum(state.idle[number::size]) for number in range(size)])
         return StepTime(-((ends[-1 - count] - ends[-1]) // count), tuple(0 if seldom else next(idle) for seldom in self._matrix))

@@ -44,7 +44,6 @@ class StepFacts:
         self.edges = dependences(phases, self.kinds, self.costs)
         self.handoffs = handoffs(phases, offsets)
         self.edges += self._computed_handoffs()
-        self.clock = StepClock(phases, self.kinds, self.costs, machine)
         self.raw: set[Edge] = set()
         self.users: dict[int, list[Edge]] = defaultdict(list)  # who reads what a unit writes
         self.after: dict[int, list[Edge]] = defaultdict(list)
@@ -71,8 +70,10 @@ class StepFacts:
         # The loop's subtraction and branch, which one copy of a round has: all copies keep their ticks free at the end, or, where vector
         # work needs them, each its share of them.
         branch = table["slot"] + table["branch_taken"]
-        ends = (branch, branch / len(phases)) if vector + branch / table["slot"] > self.least else (branch,)
+        self.vector_bound = vector + branch / table["slot"] > self.least
+        ends = (branch, branch / len(phases)) if self.vector_bound else (branch,)
         self.ends = tuple(dict.fromkeys(ticks(clk, table.clocks("slot")) for clk in ends))
+        self.clock = StepClock(phases, self.kinds, self.costs, machine, branches=1 if self.vector_bound else len(phases))
 
     @cached_property
     def beside(self) -> dict[int, frozenset[int]]:
