@@ -62,7 +62,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.ops.layoutchange": "change_layout",
         "asmgen.author.ops.cutcolumns": "BEYOND send_outside",
         "asmgen.author.ops.masks": "lane_coordinates mask_columns mask_rows mask_rows_before",
-        "asmgen.author.ops.movement": "fill prepare_fill read release_fill write",
+        "asmgen.author.ops.movement": "fill prepare_fill prepare_read read release_fill release_read write",
         "asmgen.author.ops.packedpairs": "joined",
         "asmgen.author.ops.quantise": "Shortcuts exponent_fragment pack_scales quantise",
         "asmgen.author.ops.reductions": "column_max column_min column_sum over_lanes reduce_lanes row_max row_min row_sum",

@@ -104,8 +104,10 @@ from asmgen.author.ops.masks import mask_rows as mask_rows
 from asmgen.author.ops.masks import mask_rows_before as mask_rows_before
 from asmgen.author.ops.movement import fill as fill
 from asmgen.author.ops.movement import prepare_fill as prepare_fill
+from asmgen.author.ops.movement import prepare_read as prepare_read
 from asmgen.author.ops.movement import read as read
 from asmgen.author.ops.movement import release_fill as release_fill
+from asmgen.author.ops.movement import release_read as release_read
 from asmgen.author.ops.movement import write as write
 from asmgen.author.ops.packedpairs import joined as joined
 from asmgen.author.ops.quantise import Shortcuts as Shortcuts

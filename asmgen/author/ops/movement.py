@@ -107,13 +107,17 @@ def _check_shapes(what: str, tile: Tile, part: SharedPart) -> None:
 
 def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart, write: bool = False) -> FragmentAddresses:
     """The address registers of all accesses of such a tile to a shared tile, made once."""
-    key = ("fragments", part.tile, part.of_rows, part.of_columns, tile.fragment, tile.rows, tile.columns,
-           write and parted(tile.fragment))
+    key = _fragments_key(tile, part, write)
     made = k.made.get(key)
     if made is None:
         made = k.made[key] = k.hoist(lambda: _fragment_addresses(k, tile, part, write))
     assert isinstance(made, FragmentAddresses)
     return made
+
+
+def _fragments_key(tile: Tile, part: SharedPart, write: bool = False) -> tuple[object, ...]:
+    return ("fragments", part.tile, part.of_rows, part.of_columns, tile.fragment, tile.rows, tile.columns,
+            write and parted(tile.fragment))
 
 
 def _fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart, write: bool) -> FragmentAddresses:
@@ -205,6 +209,18 @@ def prepare_fill(k: TileBuilder, target: SharedTile, rows: Rows, width: int = 0)
     be released after it."""
     plan = fill_plan(k, target, rows.k(), width)
     rows.resource(k, plan.slack)
+
+
+def prepare_read(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
+    """Make the registers of reads of a tile here, where the reads stand on several paths."""
+    fragment_addresses(k, _as_stored(tile, source), source)
+
+
+def release_read(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
+    """Release the registers of reads of such a tile; later reads make their own."""
+    made = k.made.pop(_fragments_key(_as_stored(tile, source), source))
+    assert isinstance(made, FragmentAddresses)
+    k.registers.release(*dict.fromkeys(register for register, _ in made.addresses.values()))
 
 
 def release_fill(k: TileBuilder, target: SharedTile) -> None:
