@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.epilogue import attention_epilogue
+from asmgen.kernels.attention_forward.lines import QueryLines
 from asmgen.kernels.attention_forward.place import KeySteps, WorkgroupPart
 from asmgen.kernels.attention_forward.softmax import Softmax, follow_maximum, maximum, rescale, sum_up
 
@@ -29,7 +30,6 @@ Part = Callable[[ag.StepIndex], None]
 class ProductTiles:
     """The tiles of both products: O^T, scores in two stages, Q, and the operands K and V; `weights` is P of an iteration as an operand."""
 
-    shape: ag.MatrixShape
     O: ag.Tile
     S: ag.TileGrid
     Q: ag.Tile
@@ -39,8 +39,9 @@ class ProductTiles:
 
 
 def attend(k: ag.TileBuilder, at: WorkgroupPart, steps: KeySteps, state: Softmax, of: ProductTiles, moves: tuple[Part, Part],
-           weighs: tuple[Part, Part], schedule: ag.Schedule, group: ag.Reg | None = None) -> None:
-    """All steps, and the epilogue."""
+           weighs: tuple[Part, Part], schedule: ag.Schedule, group: ag.Reg | None = None, queries: QueryLines | None = None,
+           meanwhile: Callable[[], None] | None = None) -> None:
+    """All steps, and the epilogue. `queries` is where Q came through LDS, and `meanwhile` what is done while the first keys come."""
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
     def step(t: ag.StepIndex) -> None:
@@ -67,11 +68,11 @@ def attend(k: ag.TileBuilder, at: WorkgroupPart, steps: KeySteps, state: Softmax
 
     def ends() -> None:
         sum_up(k, state)
-        attention_epilogue(k, at, of.shape, of.O, state.total, maximum(k, state), k.wave)
+        attention_epilogue(k, at, of.O, state.total, maximum(k, state), k.wave, queries)
 
     ag.zero(k, of.O)
     k.pipeline(step, at.steps, schedule, groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal,
-               masked_end=None if k.p.causal else 1, then=ag.FollowingEpilogue(ends))
+               masked_end=None if k.p.causal else 1, then=ag.FollowingEpilogue(ends), meanwhile=meanwhile)
 
 
 def lower(tile: ag.Tile) -> ag.Tile:

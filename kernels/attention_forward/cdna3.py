@@ -70,7 +70,7 @@ def cdna3(k: ag.TileBuilder) -> None:
         drop(k, dropout, S[t + 1])
 
     products = ProductTiles(
-        M, O, S, Q, K, V, lambda t: as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb))
+        O, S, Q, K, V, lambda t: as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb))
     attend(k, at, steps, state, products, (values_and_keys, keys_and_values),
            (lambda t: exponentials(k, state, S[t + 1]), second_part), ag.PingPong(), group)
 

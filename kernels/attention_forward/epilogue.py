@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asmgen as ag
+from asmgen.kernels.attention_forward.lines import OutputLines, QueryLines
 from asmgen.kernels.attention_forward.place import WorkgroupPart
 from asmgen.kernels.sequences.dropout import kept_scale
 from asmgen.kernels.sequences.sink import add_sink
@@ -10,12 +11,13 @@ from asmgen.kernels.sequences.sink import add_sink
 _LN_2 = 0x3F317218
 
 
-def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixShape, out: ag.Tile, total: ag.Vector, largest: ag.Vector,
-                       wave: ag.WaveIndex) -> None:
-    """Store `out` / `total`, and LSE if the build has it. `out` is O^T (d x the wave's queries, f32 by `shape`); it is overwritten.
+def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, out: ag.Tile, total: ag.Vector, largest: ag.Vector,
+                       wave: ag.WaveIndex, queries: QueryLines | None) -> None:
+    """Store `out` / `total`, and LSE if the build has it. `out` is O^T (d x the wave's queries, f32); it is overwritten.
 
     `total` and `largest` have a value for each query, in all lanes that hold the query: the sum of P, and the score that P is relative to.
-    That score is in units of S, or of log2 if the scale is folded into Q. A query with a total of 0 has O = 0 and LSE = -inf.
+    That score is in units of S, or of log2 if the scale is folded into Q. A query with a total of 0 has O = 0 and LSE = -inf. O leaves
+    through the LDS of `queries`, where Q came through it.
     """
     factors = None
     if at.sink is not None:
@@ -39,6 +41,8 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
         k.registers.release("q_buffer", "k_buffer", "v_buffer", *(("rng_state",) if k.p.rng_state else ()))
     held = k.tile("O_moved", out.rows, out.columns, out.fragment) if out.registers.items[0].file == "a" else out
     rows, depth = at.o.rows(at.row0, k.variant.tile[0]), out.fragment.rows
+    stored = ag.with_dtype(ag.transposed(out).fragment, k.p.dtype)
+    lines = OutputLines(k, queries, stored) if queries is not None else None
     for first in range(0, out.rows, depth):  # the stores of one part go on while the next one is computed
         part, moved = (tile.part(first, 0, depth, out.columns) for tile in (out, held))
         if held is not out:
@@ -46,10 +50,10 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
         ag.mul(k, moved, moved, total)
         rounded = ag.narrowed(moved, k.p.dtype)
         ag.convert(k, rounded, moved)
-        stored = ag.transposed(rounded)
-        if k.arch == "gfx950":  # a lane's four neighbours become eight, so that it stores 16 bytes
-            stored, _ = ag.change_layout(k, stored, shape.b)
-        ag.store_tile(k, rows, stored, rows=wave, column=first)
+        if lines is not None:
+            lines.store(rows, ag.transposed(rounded), first)
+        else:
+            ag.store_tile(k, rows, ag.transposed(rounded), rows=wave, column=first)
 
 
 def _store_lse(k: ag.TileBuilder, at: WorkgroupPart, total: ag.Vector, largest: ag.Vector, wave: ag.WaveIndex) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.attention_forward.attentionstep import ProductTiles, attend, lower, upper
 from asmgen.kernels.attention_forward.family import ATTENTION
+from asmgen.kernels.attention_forward.lines import query_lines
 from asmgen.kernels.attention_forward.pingpong import operand
 from asmgen.kernels.attention_forward.place import key_steps, place
 from asmgen.kernels.attention_forward.softmax import add_pairs, exponentials, scale_queries, shares, softmax, weigh
@@ -20,6 +21,7 @@ from asmgen.kernels.attention_forward.softmax import add_pairs, exponentials, sc
 def interleaved(k: ag.TileBuilder) -> None:
     """64 queries for each wave."""
     (queries, size), d = k.variant.tile, k.variant.d
+    schedule = ag.Modulo(beside=__file__)
     M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
     rows = queries // 4
 
@@ -37,9 +39,12 @@ def interleaved(k: ag.TileBuilder) -> None:
     Ks = k.shared("Ks", k.p.dtype, size, d, stages=2, serves=(ag.FragmentRead(M.a), ag.DmaFill()))
     Vs = k.shared("Vs", k.p.dtype, size, d, stages=2, serves=(ag.TransposedRead(V.fragment), ag.DmaFill()))
 
-    at = place(k, loaded)
+    Qs = query_lines(k, M.b, schedule)
+
+    at = place(k, loaded, Qs.shared)
     state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
+        Qs.read(k, loaded)
         scale_queries(k, state, loaded, S.tiles[0])
         ag.move(k, Q, loaded)
     steps = key_steps(k, at, S.tiles[0])
@@ -65,5 +70,6 @@ def interleaved(k: ag.TileBuilder) -> None:
         else:
             weigh(k, state, upper(S[t + 1]), upper(P[t + 1]))
 
-    products = ProductTiles(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
-    attend(k, at, steps, state, products, (keys, values), (first_part, second_part), ag.Modulo(beside=__file__))
+    products = ProductTiles(O, S, Q, K, V, lambda t: operand(k, M, P[t]))
+    attend(k, at, steps, state, products, (keys, values), (first_part, second_part), schedule,
+           queries=Qs, meanwhile=Qs.meanwhile(k, Q) if k.p.scale == "exact" else None)

@@ -10,6 +10,7 @@ import asmgen as ag
 from asmgen.kernels.attention_forward.attentionstep import ProductTiles, attend, lower, upper
 from asmgen.kernels.attention_forward.dropping import drop, dropping
 from asmgen.kernels.attention_forward.family import ATTENTION
+from asmgen.kernels.attention_forward.lines import query_lines
 from asmgen.kernels.attention_forward.place import key_steps, place
 from asmgen.kernels.attention_forward.softmax import exponentials, scale_queries, shares, softmax, weigh
 
@@ -26,6 +27,7 @@ def operand(k: ag.TileBuilder, shape: ag.MatrixShape, weights: ag.Tile) -> ag.Ti
 def ping_pong(k: ag.TileBuilder) -> None:
     """32 queries for each wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
+    schedule = ag.PlacedPingPong()
     M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
     rows = queries // 8
 
@@ -43,11 +45,13 @@ def ping_pong(k: ag.TileBuilder) -> None:
     # LDS map
     Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(ag.FragmentRead(M.a), ag.DmaFill()))
     Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(ag.TransposedRead(V.fragment), ag.DmaFill()))
+    Qs = query_lines(k, M.b, schedule)
 
     k.s_lshr_b32(group, k.wave.register, 2)
-    at = place(k, Q)
+    at = place(k, Q, Qs.shared)
     state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
+        Qs.read(k, Q)
         scale_queries(k, state, Q, O)
     steps = key_steps(k, at, S.tiles[0])
     dropout = dropping(k, at, rows)
@@ -73,5 +77,6 @@ def ping_pong(k: ag.TileBuilder) -> None:
             weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
         drop(k, dropout, P[t + 1])
 
-    products = ProductTiles(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
-    attend(k, at, steps, state, products, (keys_and_values, values_and_keys), (first_part, second_part), ag.PlacedPingPong(), group)
+    products = ProductTiles(O, S, Q, K, V, lambda t: operand(k, M, P[t]))
+    attend(k, at, steps, state, products, (keys_and_values, values_and_keys), (first_part, second_part), schedule, group, Qs,
+           Qs.meanwhile(k, Q) if k.p.scale == "exact" else None)

@@ -37,9 +37,9 @@ class WorkgroupPart:
     draws: Draws | None
 
 
-def place(k: ag.TileBuilder, Q: ag.Tile) -> WorkgroupPart:
-    """The part of the workgroup with number x. `Q` is loaded as soon as its rows are known: all else is computed while it is on its way.
-    Changes SCC."""
+def place(k: ag.TileBuilder, Q: ag.Tile, lines: ag.SharedTile | None = None) -> WorkgroupPart:
+    """The part of the workgroup with number x. `Q` is loaded as soon as its rows are known, or the `lines` of the workgroup's queries are
+    filled: all else is computed while they are on their way. Changes SCC."""
     plan, queries = k.registers, k.variant.tile[0]
     row0, first, steps = (plan.sgprs(1, name) for name in ("row0", "first_key", "key_steps"))
     plain = None if k.p.window else plan.sgprs(1, "plain_steps")
@@ -55,7 +55,12 @@ def place(k: ag.TileBuilder, Q: ag.Tile) -> WorkgroupPart:
             begin_sequence(k, found.batch, "sq", ("q", "o"), lse_rows)
             begin_sequence(k, found.batch, "sk", ("k", "v"))
             end_beyond(k, row0, "sq")
-        ag.load(k, Q, _rows(k, "q", found).rows(row0, queries), rows=k.wave, spread=k.p.scale == "exact")
+        rows = _rows(k, "q", found).rows(row0, queries)
+        if lines is None:
+            ag.load(k, Q, rows, rows=k.wave, spread=k.p.scale == "exact")
+        else:
+            ag.fill(k, lines[()], rows.k())
+            ag.release_fill(k, lines)
         kk, v, o = (_rows(k, name, found) for name in "kvo")
         lse = None if lse_head is None else ag.Matrix("lse", "f32", lse_head, k.argument("sq"), 1, 1)
         sink = head_sink(k, found.head) if k.p.sink else None
