@@ -56,8 +56,11 @@ def test_reads_go_ahead_of_vector_work_where_their_data_are_waited_for() -> None
     units = step("r" + "v" * 40 + "rrr", "MM")
     even, placed = clocks(units, PingPong()), clocks(units, PlacedPingPong())
     assert placed < even
-    memory, _ = PlacedPingPong().orders([units], MACHINE)
-    assert [unit.first.name for unit in memory[:4]] == ["ds_read_b128"] * 4
+    memory, matrix = PlacedPingPong().orders([units], MACHINE)
+    ahead = sorted(memory, key=lambda unit: unit.first.name != "ds_read_b128")
+    assert placed <= PairClock(units, MACHINE).time([[unit.tag.ordinal for unit in stage] for stage in (ahead, matrix)], [0, 0])
+    reads = [at for at, unit in enumerate(memory) if unit.first.name == "ds_read_b128"]
+    assert reads[:3] == [0, 1, 2] and reads[3] + LATENCY + 4 <= len(memory), "the last one may stand where its data come in time"
 
 
 def test_the_even_order_stays_where_none_is_shorter_and_dependences_hold() -> None:

@@ -1,13 +1,15 @@
 """Ping-pong whose stages the engine places: which stage holds what is the author's, and inside a stage a search chooses the order.
 
-Orders of a stage differ in where vector work stands: evenly between the rest, all before it or after it. Fills go no later than reads, as
-memory is far. The stages change in turn, each to the order with which the step takes
-fewest ticks by the clock of both groups (`pairclock`), as long as one gains. The even order of `PingPong` is the first one.
+Orders of a stage differ in where vector work stands: evenly between the rest or between a part of it, all before it or after it. Fills go
+no later than reads, as memory is far. The stages change in turn, each to the order with which the step takes fewest ticks by the clock of
+both groups (`pairclock`), as long as one gains. The even order of `PingPong` is the first one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 
 from asmgen.author.schedule.pairclock import PairClock
 from asmgen.author.schedule.schedules import PingPong, is_matrix, is_packed
@@ -17,7 +19,8 @@ from asmgen.isa.records import dataclass
 
 _Needs = Mapping[int, Set[int]]
 """By ordinal, the units of the stage that stand before a unit."""
-_Rank = Callable[[Unit], int]
+_Rank = Callable[[Unit], float]
+_QUARTERS = 4  # of a stage, between which vector work may stand
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,24 @@ def _choices(even: Sequence[Unit], kinds: Mapping[int, UnitKind], needs: _Needs)
     if not any(map(is_matrix, even)):
         ranks = vector, lambda unit: not vector(unit), lambda unit: read(unit) + 2 * vector(unit)
     found: list[list[Unit]] = [list(even)]
-    for rank in ranks:
+    for rank in (*ranks, *_parts(even, vector)):
         order = _by(even, rank, needs)
         found += [order] if order not in found else []
     return found
+
+
+def _parts(even: Sequence[Unit], vector: Callable[[Unit], bool]) -> Iterator[_Rank]:
+    """Ranks that give the vector work positions at equal distances between two quarters of the rest."""
+    moved, rest = [unit for unit in even if vector(unit)], [unit for unit in even if not vector(unit)]
+    for first, last in itertools.combinations(range(_QUARTERS + 1), 2):
+        begin, end = (len(rest) * quarter / _QUARTERS for quarter in (first, last))
+        stands = {unit.tag.ordinal: float(number) for number, unit in enumerate(rest)}
+        stands |= {unit.tag.ordinal: begin + (end - begin) * (number + 0.5) / len(moved) - 0.5 for number, unit in enumerate(moved)}
+        yield partial(_stands, stands)
+
+
+def _stands(stands: Mapping[int, float], unit: Unit) -> float:
+    return stands[unit.tag.ordinal]
 
 
 def _by(even: Sequence[Unit], rank: _Rank, needs: _Needs) -> list[Unit]:
