@@ -1,10 +1,12 @@
 """gemm-fp8 for gfx950 with a scale for each 128 columns of K: one for each row of A, and one for each 128 rows of B.
 
-A step of 128 columns is one block. So each quadrant's product of a step is computed in registers of its own (P). v_fmac_f32 adds it to the
-accumulators in the memory stage after its matrix stage, while the other wave group has the matrix cores.
+A step of 128 columns is one block. So each product of a step is computed in registers of its own (P). v_fmac_f32 adds it to the
+accumulators: one of two products of a matrix stage in the memory stage after it, the other one in the next matrix stage, before its
+registers are taken again. So both wave groups share the vector port all the time. Scales of A are asked for before the fills of their
+stage, as the queue to memory holds no more than the fills of four waves. A wave's columns have one scale of B: a scalar.
 
-So the step is not one of `twohalves` or `quadrants`: each memory stage also accumulates the quadrant before, the last of them a step late.
-As data that would be one more call in each stage, which all other products would have to leave out.
+The step is `even_halves` of products/twohalves with products in P and vector work in each stage. As data that would be two more calls in
+each stage, which all other products would have to leave out.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from asmgen.kernels.products.split import epilogue_of, is_split
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block", **BY_ROWS, **ONE_TILE)
-@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block", **BY_ROWS, **ONE_TILE)
+@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(4, 2), schedule="ping-pong", occupancy=2, scales="block", **BY_ROWS, **ONE_TILE)
 def blocks(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     tm, tn, tk = k.variant.tile
@@ -33,9 +35,10 @@ def blocks(k: ag.TileBuilder) -> None:
 
     # register plan
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), note="[half of M][half of N]")
-    P = k.tile("P", tm // 2 // down, tn // 2 // across, M.d.T, note="a quadrant's product of one block")
+    P = k.tile("P", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2,), note="products of one block [half of N]")
     A = k.tile("A", tm // 2 // down, tk, M.b, note="both halves share it")
-    B = k.tile("B", tn // 2 // across, tk, M.a, grid=(2,), note="[half of N]")
+    B0 = k.tile("B0", tn // 2 // across, tk, M.a, stages=2, note="the first half of N, read a step ahead")
+    B1 = k.tile("B1", tn // 2 // across, tk, M.a)
     steps = k.registers.sgprs(1, "steps")
     group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
@@ -58,34 +61,33 @@ def blocks(k: ag.TileBuilder) -> None:
     memory, matrix = k.streams("memory", "matrix")
 
     def step(before: ag.StepIndex) -> None:
-        t = before + 1  # the last quadrant of a step is accumulated in the next one
-        with k.stage(), memory:
-            scales.accumulate(C[1, 1], P, before, 1, 1)
+        t = before + 1  # the last half of a step is accumulated in the next one
+        with k.stage("A0 B1"), memory:
+            scales.load_a(t + 1, 0)
+            scales.accumulate(C[1, 0], P[0], before, 1, 0)
             ag.read(k, A, As[t, 0].part(wm))
-            ag.read(k, B[0], Bs[t, 0].part(wn))
+            ag.read(k, B1, Bs[t, 1].part(wn))
             ag.fill(k, As[t + 1, 1], a[1].k(t + 1))
-        with k.stage(), matrix:
-            ag.mma(k, P, A, B[0], first=True)
-        with k.stage(), memory:
-            scales.accumulate(C[0, 0], P, t, 0, 0)
-            ag.read(k, B[1], Bs[t, 1].part(wn))
-            ag.fill(k, As[t + 2, 0], a[0].k(t + 2))
             ag.fill(k, Bs[t + 2, 0], b[0].k(t + 2))
-        with k.stage(), matrix:
-            ag.mma(k, P, A, B[1], first=True)
-        with k.stage(), memory:
-            scales.accumulate(C[0, 1], P, t, 0, 1)
+        with k.stage("C0"), matrix:
+            scales.load_b(t + 1, 0)
+            scales.accumulate(C[1, 1], P[1], before, 1, 1)
+            ag.mma(k, P[0], A, B0[t], first=True)
+            ag.mma(k, P[1], A, B1, first=True)
+        with k.stage("A1 B0"), memory:
+            scales.load_a(t + 1, 1)
+            scales.accumulate(C[0, 0], P[0], t, 0, 0)
             ag.read(k, A, As[t, 1].part(wm))
+            ag.read(k, B0[t + 1], Bs[t + 1, 0].part(wn))
+            ag.fill(k, As[t + 2, 0], a[0].k(t + 2))
             ag.fill(k, Bs[t + 2, 1], b[1].k(t + 2))
-        with k.stage(), matrix:
-            ag.mma(k, P, A, B[0], first=True)
-        with k.stage(), memory:
-            scales.accumulate(C[1, 0], P, t, 1, 0)
-            scales.load(t + 1)
-        with k.stage(), matrix:
-            ag.mma(k, P, A, B[1], first=True)
+        with k.stage("C1"), matrix:
+            scales.load_b(t + 1, 1)
+            scales.accumulate(C[0, 1], P[1], t, 0, 1)
+            ag.mma(k, P[0], A, B0[t], first=True)
+            ag.mma(k, P[1], A, B1, first=True)
 
-    k.pipeline(step, steps, ag.PingPong(), groups=group, then=epilogue_of(k)(
+    k.pipeline(step, steps, ag.PlacedPingPong(), groups=group, then=epilogue_of(k)(
         k, corners, row0, column0, wm, wn, factors, overlaps=False))
 
 
@@ -108,19 +110,28 @@ class _BlockScales:
     pitch: ag.Reg
     products: ag.Reg
 
-    def load(self, t: ag.StepIndex) -> None:
-        """Load the scales of an iteration and advance the descriptors."""
+    def load_a(self, t: ag.StepIndex, half: int) -> None:
+        """Load the scales of a half of A for an iteration. The second half advances the descriptor."""
         k, buffer, tm = self.k, t.buffer(2), self.k.variant.tile[0]
-        mine = self.a[buffer * 2 * self.count:(buffer + 1) * 2 * self.count - 1].mask | self.b[2 * buffer:2 * buffer + 1].mask
-        with ag.operation(k, "load scales of blocks", [t], writes=mine):
-            for half in range(2):
-                for row in range(self.count):
-                    k.buffer_load_dword(self._of_a(buffer, half, row), self.row, self.a_buffer, 0, offen=True,
-                                        offset=4 * (half * tm // 2 + 16 * row))
-                k.buffer_load_dword(self.b[2 * buffer + half], self.column[half], self.b_buffer, 0, offen=True)
-            for descriptor, low, high in ((self.a_buffer, self.pitch[0], self.pitch[1]), (self.b_buffer, 4, 0)):
-                k.s_add_u32(descriptor[0], descriptor[0], low)
-                k.s_addc_u32(descriptor[1], descriptor[1], high)
+        first = (2 * buffer + half) * self.count
+        with ag.operation(k, "load scales of A", [t], writes=self.a[first:first + self.count - 1].mask):
+            for row in range(self.count):
+                k.buffer_load_dword(self._of_a(buffer, half, row), self.row, self.a_buffer, 0, offen=True,
+                                    offset=4 * (half * tm // 2 + 16 * row))
+            if half:
+                self._advance(self.a_buffer, self.pitch[0], self.pitch[1])
+
+    def load_b(self, t: ag.StepIndex, half: int) -> None:
+        """Load the scale of a half of B for an iteration. The second half advances the descriptor."""
+        k, register = self.k, self.b[2 * t.buffer(2) + half]
+        with ag.operation(k, "load a scale of B", [t], writes=register.mask):
+            k.s_buffer_load_dword(register, self.b_buffer, self.column[half])
+            if half:
+                self._advance(self.b_buffer, 4, 0)
+
+    def _advance(self, descriptor: ag.Reg, low: ag.Reg | int, high: ag.Reg | int) -> None:
+        self.k.s_add_u32(descriptor[0], descriptor[0], low)
+        self.k.s_addc_u32(descriptor[1], descriptor[1], high)
 
     def _of_a(self, buffer: int, half: int, row: int) -> ag.Reg:
         return self.a[(2 * buffer + half) * self.count + row]
@@ -141,8 +152,8 @@ def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg,
     """Registers and descriptors for the scales of the workgroup's first block, where its columns of A begin. `row`, a VGPR, becomes a byte
     offset."""
     plan, wide = k.registers, k.variant.tile[1] > BLOCK
-    made = _BlockScales(k, count, plan.vgprs(4 * count, "a_scales"), plan.vgprs(4, "b_scales"), plan.sgprs(4, "a_scale_buffer", align=4),
-                        plan.sgprs(4, "b_scale_buffer", align=4), row, plan.vgprs(2, "b_scale_offset"), plan.sgprs(2, "a_scale_pitch"),
+    made = _BlockScales(k, count, plan.vgprs(4 * count, "a_scales"), plan.sgprs(4, "b_scales"), plan.sgprs(4, "a_scale_buffer", align=4),
+                        plan.sgprs(4, "b_scale_buffer", align=4), row, plan.sgprs(2, "b_scale_offset"), plan.sgprs(2, "a_scale_pitch"),
                         plan.vgprs(count, "scale_products"))
     a, b, pitch = made.a_buffer, made.b_buffer, made.pitch
     k.v_lshlrev_b32(row, 2, row)
@@ -164,11 +175,10 @@ def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg,
         k.s_add_u32(b[0], argument(k, "b_scale")[0], b[0])
         k.s_addc_u32(b[1], argument(k, "b_scale")[1], b[1])
         k.s_lshl_b32(b[2], blocks_, 1)
-        k.v_mov_b32(made.column[0], 0)
+        k.s_mov_b32(made.column[0], 0)
         k.s_add_u32(block, column0, BLOCK)
         k.s_cmp_lt_u32(block, argument(k, "n"))
-        k.s_cselect_b32(block, blocks_ if wide else 0, 0)
-        k.v_mov_b32(made.column[1], block)
+        k.s_cselect_b32(made.column[1], blocks_ if wide else 0, 0)
     for descriptor in (a, b):
         k.s_mov_b32(descriptor[3], ag.RAW_BUFFER)
     if is_split(k.parameters):
