@@ -71,6 +71,12 @@ def test_ordered_sums_have_the_same_bits_in_each_order_of_waves() -> None:
     assert len({report.digest for report in reports}) == 1
 
 
+@pytest.mark.parametrize("build", [{}, {"causal": True}, {"dq": "ordered"}, {"varlen": True}, {"d": 64}, {"dropout": True}])
+def test_the_usual_build_is_the_fastest_form(build: dict[str, Any]) -> None:
+    """Of 4 waves; 8 take longer by the model (docs/ATTENTION_BACKWARD.md)."""
+    assert BACKWARD.select("gfx950", build).waves == (4,)
+
+
 def test_limits_of_ordered_sums_are_those_of_a_loop_over_keys() -> None:
     """2^31 elements of 2 bytes lie below 4 GiB, with 128 rows that the loop asks for after the last key."""
     shape = {"b": 1, "hq": 1, "sq": 1, "sk": (1 << 16) - 128}
