@@ -74,7 +74,7 @@ def test_ordered_sums_have_the_same_bits_in_each_order_of_waves() -> None:
 @pytest.mark.parametrize("build", [{}, {"causal": True}, {"dq": "ordered"}, {"varlen": True}, {"d": 64}, {"dropout": True}])
 def test_the_usual_build_is_the_fastest_form(build: dict[str, Any]) -> None:
     """Of 4 waves; 8 take longer by the model (docs/ATTENTION_BACKWARD.md)."""
-    assert BACKWARD.select("gfx950", build).waves == (4,)
+    assert family("attention-backward").select("gfx950", build).waves == (4,)
 
 
 def test_limits_of_ordered_sums_are_those_of_a_loop_over_keys() -> None:
