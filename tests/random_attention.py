@@ -39,6 +39,8 @@ def drawn_build(random: np.random.Generator) -> dict[str, Any]:
         if arch == "gfx942":
             build["rounding"] = str(random.choice(["nearest", "truncated"]))
         build["dq_type"] = "bf16" if build["dq"] == "atomic" and random.random() < 0.3 else "f32"
+        if arch == "gfx950" and build["d"] == 128 and not build["dropout"]:
+            build["waves"] = int(random.choice([8, 4]))
         return {"family": "attention-backward", "arch": arch, **build}
     arch = str(random.choice(["gfx942", "gfx950"]))
     build |= {"lse": bool(random.random() < 0.6), "scale": str(random.choice(["exact", "exact", "folded"])),

@@ -1,17 +1,18 @@
 """attention-backward for gfx950: 8 waves in ping-pong, two on each SIMD, with 32 keys each; a step takes 32 queries.
 
-Its products are those of `products`. A memory stage reads operands of the next product, a matrix stage multiplies them, and reads what
-found no register. Vector work stands in memory stages, beside products of the other group:
+Its products are those of `products`. A memory stage reads operands of the next product; the matrix stage after it multiplies them, and
+reads what found no register:
 
-| memory stage | reads | vector work | product |
-|---|---|---|---|
-| 1 | Q, K | | S |
-| 2 | dO | P from S | dP |
-| 3 | dO^T | dS from dP and P, which goes to all waves | dV |
-| 4 | Q^T | | dK |
-| 5 | dS of all waves, columns of K | | dQ |
+| product | reads | vector work |
+|---|---|---|
+| dQ of the step before | dS of all waves, columns of K | |
+| S | Q, K | |
+| dP | dO | P from S, in the matrix stage |
+| dV | dO^T | dS from dP and P, in the memory stage; dS goes to all waves |
+| dK | Q^T | |
 
-A wave has 256 registers: dK and dV take 128, V 32, S and dP 32, P and after it dQ 8. So K stays in LDS.
+A wave has 256 registers: dK and dV take 128, V 32, S and dP 32, fragments of operands 32, addresses some 30. So K stays in LDS, P has
+registers of S, and dQ has registers of dP.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from asmgen.kernels.attention_backward.products import ProductPiece, products
 from asmgen.kernels.attention_backward.tensors import BLOCK
 from asmgen.kernels.attention_backward.work import QueryHead, Ring, each_head, place
 
-_FRAGMENTS = 8  # fragments of operands that are on their way or wait
-_OPERANDS = {"S": 2, "dQ": 3}  # fragments of a piece that it reads, where that is not 1
+_FRAGMENTS = 8  # of operands, that are on their way or wait, in registers of their own
+_OPERANDS = {"S": 2, "dQ": 3}  # fragments that a piece reads, where that is not 1
 
 
 @BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=8, schedule="ping-pong", occupancy=2, d=128, dropout=False)
@@ -41,14 +42,17 @@ def ping_pong(k: ag.TileBuilder) -> None:
     k.forget("lds bases")  # V has been read
     ag.zero(k, of.dV, of.dK)
 
+    (changes,) = of.dP.bases
+    spare = {"S": (changes,), "dQ": (*of.S.bases, changes[8:15])}  # registers that hold nothing then
+
     def nothing() -> None:
         pass
 
     def multiply(name: str, pieces: list[ProductPiece], loads: Callable[[], None] = nothing,
-                 computes: Callable[[], None] = nothing) -> None:
-        """A memory stage and a matrix stage."""
-        early = _FRAGMENTS // _OPERANDS.get(name, 1)
-        of.ring.begin()
+                 computes: Callable[[], None] = nothing, beside: Callable[[], None] = nothing) -> None:
+        """A memory stage, which `loads` and `computes` too, and a matrix stage, with vector work `beside` it."""
+        of.ring.begin(*spare.get(name, ()))
+        early = of.ring.count // _OPERANDS.get(name, 1)
         with k.stage(f"reads of {name}"):
             with memory:
                 loads()
@@ -56,6 +60,8 @@ def ping_pong(k: ag.TileBuilder) -> None:
             with vector:
                 computes()
         with k.stage(name):
+            with vector:
+                beside()
             for number, piece in enumerate(pieces):
                 with matrix:
                     piece.multiply(operands[number])
@@ -82,7 +88,7 @@ def ping_pong(k: ag.TileBuilder) -> None:
             if of.dQ is not None:
                 multiply("dQ", of.sums(t))
             multiply("S", of.scores(of.S, n), first)
-            multiply("dP", of.scores(of.dP, n), lambda: of.begin(of.dP, n), lambda: of.weigh(n))
+            multiply("dP", of.scores(of.dP, n), lambda: of.begin(of.dP, n), beside=lambda: of.weigh(n))
             multiply("dV", of.gradient(of.dV, n), computes=slopes)
             multiply("dK", of.gradient(of.dK, n))
 

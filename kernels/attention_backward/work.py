@@ -109,23 +109,31 @@ class Ring:
     """Places for fragments of operands, which take turns: each is overwritten when all after it have been filled."""
 
     def __init__(self, k: ag.TileBuilder, count: int, fragment: ag.Fragment, file: str = "a", name: str = "ring") -> None:
-        self._held = k.tile(name, fragment.rows * count, fragment.columns, fragment, file=file, note="fragments of operands")
-        self._count = count
+        held = k.tile(name, fragment.rows * count, fragment.columns, fragment, file=file, note="fragments of operands")
+        self._fragment: ag.Fragment = held.fragment
+        self._own = [held.base(number, 0) for number in range(count)]
+        self._bases = self._own
         self._taken = 0
 
     @property
     def fragment(self) -> ag.Fragment:
         """What a place is made for."""
-        held: ag.Fragment = self._held.fragment
-        return held
+        return self._fragment
 
-    def begin(self) -> None:
-        """A step begins: each has the same places."""
+    @property
+    def count(self) -> int:
+        """How many places there are."""
+        return len(self._bases)
+
+    def begin(self, *spare: ag.Reg) -> None:
+        """A step begins: each has the same places. Until the next call there are more, in registers that nothing else holds then."""
+        width = self._fragment.registers
+        self._bases = self._own + [held[first:first + width - 1] for held in spare for first in range(0, held.count, width)]
         self._taken = 0
 
     def take(self, name: str, fragment: ag.Fragment, count: int = 1) -> ag.Tile:
         """The next places, as a tile of so many fragments below one another."""
-        bases = [self._held.base((self._taken + number) % self._count, 0)[0:fragment.registers - 1] for number in range(count)]
+        bases = [self._bases[(self._taken + number) % self.count][0:fragment.registers - 1] for number in range(count)]
         self._taken += count
         return ag.Tile(name, count * fragment.rows, fragment.columns, fragment, ag.RegisterSet(tuple(bases)))
 

@@ -145,8 +145,8 @@ def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
     """A stage's units, the ones that do not lead evenly by clk between the ones that lead.
 
     Each kind keeps its order, and a unit stands after the units of the other kind that it depends on. After the last leader stand only
-    units that must, and blocks, which may wait, with the units after them. Packed f32 at the beginning of the others stands before all
-    leaders, as it does not run beside a matrix instruction.
+    only units that must, and blocks, which may wait, with the units after them. What brings data to a later leader stands as early as it
+    may. Packed f32 at the beginning of the others stands before all leaders, as it does not run beside a matrix instruction.
     """
     leaders, others = [unit for unit in stage if leads(unit)], [unit for unit in stage if not leads(unit)]
     if not leaders or not others:
@@ -166,12 +166,19 @@ def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
             unit = others[taken]
             blocked = any(later.number < unit.number and depends(unit, later) for later in leaders[number + 1:])
             half = issue_clk(unit) / 2
-            if blocked or number < len(leaders) - 1 and (unit.is_block or done + half > total * (number + 1) / gaps):
+            even = unit.is_block or done + half > total * (number + 1) / gaps
+            if blocked or number < len(leaders) - 1 and even and not _awaited(unit, leaders[number + 1:]):
                 break
             order.append(unit)
             done += issue_clk(unit)
             taken += 1
     return order
+
+
+def _awaited(unit: Unit, leaders: Sequence[Unit]) -> bool:
+    """Whether the unit brings from memory what one of the leaders takes."""
+    brought = unit.effects.writes if unit.effects.memory else 0
+    return any(leader.number > unit.number and leader.effects.reads & brought for leader in leaders)
 
 
 def _m0_ahead(order: Sequence[Placed], stage: Sequence[Unit]) -> list[Placed]:
