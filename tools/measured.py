@@ -79,9 +79,9 @@ MEASUREMENTS: tuple[Measurement, ...] = (
     Measurement(_TABLE_2, "8 consumers, 256x256", "MI355X", 1610, "gemm-bf16", _gemm("256x256x64", "ping-pong")),
     Measurement(_TABLE_3, "FP8 GEMM, 8 waves", "MI355X", 3222, "gemm-fp8", _gemm("256x256x128", "ping-pong")),
     Measurement(_TABLE_3, "FP8 GEMM, 4 waves", "MI355X", 3327, "gemm-fp8", _gemm("256x256x128", "interleave")),
-    Measurement(_TABLE_3, "attention backward, 8 waves", "MI355X", 894),
-    Measurement(_TABLE_3, "attention backward, 4 waves", "MI355X", 1091, "attention-backward",
-                {"tile": "32x256", "schedule": "interleave", "d": "128", "b": "16", "hq": "16", "hkv": "16", "sq": "8192"}),
+    *(Measurement(_TABLE_3, f"attention backward, {waves} waves", "MI355X", tflops, "attention-backward",
+                  {"tile": "32x256", "schedule": schedule, "d": "128", "b": "16", "hq": "16", "hkv": "16", "sq": "8192"})
+      for waves, tflops, schedule in ((8, 894, "ping-pong"), (4, 1091, "interleave"))),
     _order(9216, 0, 0, 1113, CacheHits(55, 95, outlier=True)),
     _order(9216, 7, 216, 991, CacheHits(79, 24)),
     _order(9216, 5, 25, 1145, CacheHits(75, 93)),
