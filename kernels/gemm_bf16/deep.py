@@ -45,6 +45,6 @@ def deep(k: ag.TileBuilder) -> None:
 
     step = two_halves(k, C, (A[0], A[1]), B, of_a, of_b, wm, wn, ahead)
     any_k = takes_any_k(k.parameters)
-    ends = epilogue_of(k)(k, corners_of(k, C), row0, column0, wm, wn, overlaps=not any_k)
+    ends = epilogue_of(k)(k, corners_of(k, C), row0, column0, wm, wn)
     k.pipeline(step, steps, ag.Modulo(), empty=any_k,
                then=after_last_columns(k, ends, LastColumns(C, A[0], B[0], (of_a, of_b), (row0, column0), (wm, wn))))

@@ -76,6 +76,6 @@ def tiled(k: ag.TileBuilder) -> None:
                    then=loaded_epilogue(k, corners, tiles.own_row0, tiles.own_column0, wm, wn, factors, onward=onward))
         return
     any_k = takes_any_k(k.parameters)
-    ends = epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, overlaps=not any_k)
+    ends = epilogue_of(k)(k, corners, row0, column0, wm, wn, factors)
     k.pipeline(step, steps, schedule, groups=group, empty=any_k,
                then=after_last_columns(k, ends, LastColumns(C, A[0], B[1], (of_a, of_b), (row0, column0), (wm, wn))))

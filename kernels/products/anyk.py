@@ -1,7 +1,7 @@
 """Products whose K need not be whole steps: the build parameter `any_k`, and what follows from it for k and for the strides.
 
 A build that takes any k multiplies whole steps in the loop, and after it the columns that are left (`lastcolumns`). Its code for them is
-some KiB, and the epilogue does not overlap the last step, so a build has it only where a request's k asks for it.
+some KiB, with a second copy of the epilogue that overlaps the last step, so a build has it only where a request's k asks for it.
 """
 
 from __future__ import annotations

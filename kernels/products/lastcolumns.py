@@ -10,7 +10,7 @@ those stored by columns go through LDS as in the loop, by descriptors that end w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
@@ -63,24 +63,37 @@ class LastColumns:
 
 @dataclass(frozen=True)
 class AfterLastColumns:
-    """The epilogue of a product that takes any k: nothing overlaps the last step."""
+    """The epilogue of a product that takes any k. Where K is whole steps it overlaps the last one, if `then` does; else it stands after the
+    columns that are left."""
 
     multiply: LastColumns
     then: ProductEpilogue
-
-    @property
-    def overlapped(self) -> None:
-        """Nothing."""
+    overlapped: ag.Epilogue | None
 
     def follow(self, k: ag.TileBuilder) -> None:
         """Multiply what is left of K, if this workgroup has it, and store."""
         where_columns_are_left(k, self.multiply.multiply)
+        if self.then.overlapped is not None:
+            self.then.overlapped.follow(k)
         self.then.follow(k)
 
 
 def after_last_columns(k: ag.TileBuilder, then: ProductEpilogue, columns: LastColumns) -> ProductEpilogue | AfterLastColumns:
-    """What follows the loop of a product, whose epilogue overlaps nothing where it takes any k."""
-    return AfterLastColumns(columns, then) if takes_any_k(k.parameters) else then
+    """What follows the loop of a product."""
+    if not takes_any_k(k.parameters):
+        return then
+    straight = then.overlapped
+    if straight is None:
+        return AfterLastColumns(columns, then, None)
+    of_tiles = straight.guard
+
+    def guard(label: str) -> None:
+        with k.scratch("k_left", file="s") as left:
+            k.s_and_b32(left, k.argument("k"), k.variant.tile[2] - 1)
+        k.s_cbranch_scc1(label)
+        of_tiles(label)
+
+    return AfterLastColumns(columns, then, replace(straight, guard=guard))
 
 
 def by_last_wave(k: ag.TileBuilder, C: ag.Tile, fragments: tuple[ag.Fragment, ag.Fragment], first: tuple[ag.Reg, ag.Reg]) -> None:

@@ -108,6 +108,6 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         k.pipeline(chosen, steps, schedule, groups=group, then=then, chain=tiles.chain(corners, onward))
         return
     any_k = takes_any_k(k.parameters)
-    ends = make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps and not any_k)
+    ends = make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps)
     k.pipeline(chosen, steps, schedule, groups=group, empty=any_k, meanwhile=clearing,
                then=after_last_columns(k, ends, LastColumns(C, A, B[1], (of_a, of_b), (row0, column0), (wm, wn))))
