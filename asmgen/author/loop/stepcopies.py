@@ -184,7 +184,7 @@ class Copies:
         if they are `shared`, after that of longer loops. Gives the copies that waves run, and those that an overlapped epilogue serves.
         """
         copies = [self.units.entries(span) for span in spans]
-        prefixes: dict[int, Entries] = {0: self._before(spans[0].phase)}
+        prefixes: dict[int, Entries] = {0: self._before(spans[0].phase)} if spans else {}  # nothing was started ahead
         for left in entries:
             opening = self._opening(spans[-left].phase, None if shared else left)
             prefixes[len(spans) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
