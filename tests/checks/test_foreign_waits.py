@@ -214,3 +214,15 @@ def test_waits_that_lint_calls_idle_are(name: str, arch: str, build: dict[str, o
         assert len(wait_states(mutants[-1])) <= len(wait_states(program))
     runs = Runs(family(name), built)
     assert all(runs.passes(known, mutants) for known in islice(runs.through(None), None if ALL else 2))
+
+
+@pytest.mark.parametrize(("code", "finds"), [
+    ("global_load_dword v1, v2, s[8:9]\ns_setpc_b64 s[30:31]\n", True),
+    ("global_load_dword v1, v2, s[8:9]\ns_waitcnt vmcnt(0)\ns_setpc_b64 s[30:31]\n", False),
+    ("global_store_dword v2, v1, s[8:9]\ns_setpc_b64 s[30:31]\n", False),
+    ("s_getpc_b64 s[30:31]\ns_add_u32 s30, s30, s4\nglobal_load_dword v1, v2, s[8:9]\ns_setpc_b64 s[30:31]\n", False)])
+def test_code_that_is_called_waits_for_its_loads_before_it_returns(code: str, finds: bool) -> None:
+    """Not for stores, and not before a jump into a table."""
+    (program,) = read_text(f'.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nf:\n.type f,@function\n{code}.size f, .-f\n', None, "f", "f.s")
+    found = [finding for finding in verify(program) if "returns while" in finding.message]
+    assert [(finding.rule, finding.severity) for finding in found] == [("W001", "warning")] * finds

@@ -23,13 +23,14 @@ from asmgen.checks.barrierraces.barrierraces import READ, LdsRace, LdsRaces, lds
 from asmgen.checks.barrierraces.roundraces import races_by_rounds
 from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_flight, sections
 from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
-from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
+from asmgen.checks.counters.ledger import CALLS, COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly, shared
 from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.waits.ownloads import LDS_IN_FLIGHT, OwnLoads
 from asmgen.checks.wavegroups.outofphase import Phases
 from asmgen.checks.wavegroups.partings import Partings
+from asmgen.isa.registers import Reg
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program, TokenUse
 
@@ -179,6 +180,9 @@ class Verifier:
             self._full.setdefault((self.flow.flow.block_of[position], counter), []).append(position)
 
     def _missing(self, position: int, need: WaitNeed) -> None:
+        returning = [arrival for arrival in need.because if arrival.kind == "return" and self.operations[arrival.producer].arrives]
+        if returning and self.instructions[position].reads & self._return_addresses:
+            self._returning(position, min(returning, key=lambda arrival: arrival.newer))
         groups: dict[tuple[str, str], list[Arrival]] = {}
         for arrival in need.because:
             if arrival.kind in _KINDS and not (arrival.kind in _OWN and self._told(arrival.producer, position, arrival.kind)):
@@ -189,6 +193,21 @@ class Verifier:
                 continue
             self._found.append(LintFinding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
                                        self._count(counter, arrivals), position))
+
+    def _returning(self, position: int, worst: Arrival) -> None:
+        count = self._count(worst.counter, [worst])
+        message = f"code that was called returns while {self._flight(worst)}: its caller waits for nothing that it did not issue, so " \
+                  f"s_waitcnt {worst.counter}({count}) belongs before it"
+        first, last = self.instructions[worst.producer], self.instructions[position]
+        self._found.append(LintFinding(MISSING, "warning", message, first, last, None, count, position))
+
+    @cached_property
+    def _return_addresses(self) -> int:
+        """The registers, as a mask, that hold where calls come back to: those that calls here write, in LLVM's convention s[30:31]; not
+        those that anything else writes, as jumps into tables do."""
+        written = [(instruction.name in CALLS, instruction.writes) for instruction in self.instructions]
+        calls = reduce(or_, (mask for call, mask in written if call), Reg("s", 30, 2).mask)
+        return calls & ~reduce(or_, (mask for call, mask in written if not call), 0)
 
     def _told(self, producer: int, position: int, kind: str) -> bool:
         """Whether what is in flight was told of in this straight piece of code: several instructions may touch what one brings."""
