@@ -7,7 +7,9 @@ between. These launches are not run: most would take more memory than a GPU has.
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -139,10 +141,11 @@ class LimitCheck:
         self._guards = Guards(report)
         self._texts: dict[tuple[int, str, tuple[Term, Term], bool], str] = {}
         self._names: dict[Term, frozenset[str]] = {}
-        self.launches = 0
+        self.launches, self._frozen = 0, ""
 
-    def wrap(self) -> Wrap | str | None:
-        """The first wrap, in the order of limits; why it cannot be told; or None. Offsets of buffers wrap where they then lie in range."""
+    def wrap(self, until: float = math.inf) -> Wrap | str | None:
+        """The first wrap, in the order of limits; why it cannot be told, as where the processor's time is `until`; or None. Offsets of
+        buffers wrap where they then lie in range."""
         parts = self._formulas()
         if not parts:
             return None
@@ -152,6 +155,8 @@ class LimitCheck:
         for launch in limit_launches(self._contract, self._build, sizes):
             self.launches += 1
             for formula in parts:
+                if time.process_time() > until:
+                    return f"the time was over before {len(parts)} formulas that may wrap were computed at the contract's limits"
                 try:
                     found = self._at(launch, formula)
                 except (KeyError, TypeError, ValueError) as error:
@@ -159,6 +164,8 @@ class LimitCheck:
                 if found is not None:
                     lost = "code goes on at computed addresses: whether what may wrap is reached is not known"
                     return found if self._guards.known else lost
+        if self._frozen:
+            return self._frozen
         return None if self.launches else "no launch at the contract's limits was found"
 
     def _formulas(self) -> list[_Formula]:
@@ -254,11 +261,27 @@ class LimitCheck:
             meant, off = self._meant(sequence, part, given, strides)
             if off and meant % _APART < _MEMORY and not self._dropped(sequence, part, given):
                 other = self._other_way(formula.open, given)
+                if other is None and (chosen := self._selected_otherwise(formula, given)) is not None:
+                    self._frozen = self._frozen or f"where `{sequence.instruction.text}` wraps, `{chosen.branch.text}` selects otherwise " \
+                        "than in the launch that was followed"
+                    continue
                 if other is not None:
                     way = self._guards.position(other.branch), not other.held
                     self.judged.needed.update({(at, *way): (text, other.branch.text) for at, text in formula.others.items()})
                     continue
                 return Wrap(sequence, launch, (ids[0], ids[1], ids[2]), item, off)
+        return None
+
+    def _selected_otherwise(self, formula: _Formula, given: dict[int, int]) -> Decision | None:
+        """A selection of scalars that the formula may have as the launch did, and that is another one there: of what is made of the same
+        arguments."""
+        names = self._given(formula.part)
+        for wave in formula.waves:
+            of = [decision for decision, sources in self._report.decisions.selections(wave)
+                  if (used := frozenset[str]().union(*(self._given(one or ()) for one in sources))) and used <= names]
+            other = self._other_way(of, given)
+            if other is not None:
+                return other
         return None
 
     def _other_way(self, decisions: Sequence[Decision], given: dict[int, int]) -> Decision | None:

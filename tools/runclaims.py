@@ -201,7 +201,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     length until they are steady; addresses are known and do not wrap for any size that the contract allows. `program` is judged instead of
     the built one.
 
-    It takes `seconds` of the processor at most; what is not done then is unknown.
+    It takes `seconds` of the processor at most, and half as many for addresses; what is not done then is unknown.
     """
     if family.algebra is None:
         return Claim(INDEX, UNKNOWN, "nothing", (), f"{family.name} has no reference in exact residues (docs/ALGEBRA.md)")
@@ -245,7 +245,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
         if claim.status == PROVEN:
             report = run_addresses(family, built, launched.values, launched.seed, program, launched.magnitude)
             counts.append(report.launch.counts)
-            claim = _with_addresses(claim, family, built, report, limits)
+            claim = _with_addresses(claim, family, built, report, limits, until + seconds / 2)
     if claim.status != PROVEN:
         return claim
     unfollowed = [position for position in _missing(judged, counts) if judged.instructions[position].opcode.memory is not None]
@@ -265,13 +265,14 @@ def _with_ways(claim: Claim, limits: SeenAtLimits) -> Claim:
     return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if limits.needed else claim
 
 
-def _with_addresses(claim: Claim, family: Family, built: Built, report: AddressReport, limits: SeenAtLimits) -> Claim:
+def _with_addresses(claim: Claim, family: Family, built: Built, report: AddressReport, limits: SeenAtLimits,
+                    until: float) -> Claim:
     """A claim that is proven but for what addresses are for all sizes."""
     for sequence in report.sequences:
         if not sequence.known:
             return replace(claim, status=UNKNOWN, reason=f"the {sequence.what} is not known as a formula", at=sequence.instruction.text)
     check = LimitCheck(report, built.kernel.contract, built.kernel.parameters, limits)
-    wrap = check.wrap()
+    wrap = check.wrap(until)
     if isinstance(wrap, str):
         return replace(claim, status=UNKNOWN, reason=wrap)
     if wrap is not None:

@@ -107,13 +107,14 @@ FAR = 0x1000
 JUMP = "s_cmp_gt_u32 s90, {far}\ns_cbranch_scc1 over{number}\ns_nop 0\nover{number}:\n"
 
 
-def with_jumps(program: Program, where: Callable[[Instruction], bool]) -> Program:
-    """With a branch over an s_nop, for far rows of D, in front of some instructions. s90 keeps ldd, which its register does not."""
+def with_jumps(program: Program, where: Callable[[Instruction], bool], text: str = JUMP) -> Program:
+    """With a branch over an s_nop, for far rows of D, or other text, in front of some instructions. s90 keeps ldd, which its register does
+    not."""
     ldd = next(one.operands[1] for one in program.instructions if one.name == "s_mul_i32" and one.operands[2] == 2)
     items: list[Any] = []
     for item in program.items:
         wait = isinstance(item, Instruction) and item.name == "s_waitcnt" and not any("s90" in str(one) for one in items)
-        added = JUMP.format(far=FAR, number=len(items)) if isinstance(item, Instruction) and where(item) else ""
+        added = text.format(far=FAR, number=len(items), ldd=f"s{ldd.index}") if isinstance(item, Instruction) and where(item) else ""
         items += read_text(f"{added}s_endpgm\n", program.arch)[0].items[:-1]
         items.append(item)
         items += read_text(f"s_mov_b32 s90, s{ldd.index}\ns_endpgm\n", program.arch)[0].items[:-1] if wait else []
@@ -134,6 +135,10 @@ def test_branches_that_do_not_keep_waves_from_a_store() -> None:
     front = with_jumps(program, lambda one: one is multiplied)
     near = LimitCheck(run_addresses(library, built, values, program=front), contract, build)
     assert near.wrap() is None and str(near.judged.unseen()[1:]).startswith("('s_cbranch_scc1 over")
+    chosen = with_jumps(program, lambda one: one is multiplied, "s_cmp_gt_u32 s90, {far}\ns_cselect_b32 {ldd}, s91, {ldd}\n")
+    found = LimitCheck(run_addresses(library, built, values, program=chosen), contract, build).wrap()
+    assert isinstance(found, str) and "`s_cselect_b32" in found and "selects otherwise" in found
+    assert "the time was over" in str(LimitCheck(run_addresses(library, built, values, program=behind), contract, build).wrap(0.0))
     far = contract.resolve_run({**build, **sizes, stride: FAR + 8})
     assert isinstance(LimitCheck(run_addresses(library, built, far, program=front), contract, build, near.judged).wrap(), Wrap)
     assert near.judged.unseen() is None

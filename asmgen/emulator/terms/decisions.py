@@ -56,21 +56,30 @@ def _read(value: int, kind: str) -> int:
 
 @dataclass
 class DecisionTerms:
-    """The branches of all waves of a launch, in their order."""
+    """The branches of all waves of a launch, in their order, and what scalar selections of registers went by."""
 
     state: TermState
     by_wave: dict[int, list[tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
+    _selected: dict[int, dict[tuple[int, ...], tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
     _written: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)  # by machine and wave: what SCC is
 
     def note(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What to note before an instruction runs."""
         machine, written = carrier.machine, self._written
-        if instruction.name in ("s_cbranch_scc0", "s_cbranch_scc1"):
+        selects = instruction.name == "s_cselect_b32" and any(isinstance(operand, Reg) for operand in instruction.operands[1:])
+        given = [self._source(operand, carrier) for operand in instruction.operands[1:] if _plain(operand)] if selects else []
+        if selects or instruction.name in ("s_cbranch_scc0", "s_cbranch_scc1"):
             def branch(group: Group) -> None:
                 first = machine.first_workgroup * (machine.waves // machine.workgroups)
                 known = written.get(id(machine), [_NOTHING] * machine.waves)
-                for wave, scc in zip(np.arange(machine.waves)[group.select].tolist(), machine.scc[group.select].tolist(), strict=True):
-                    self.by_wave.setdefault(wave + first, []).append((instruction, known[wave], bool(scc)))
+                waves = np.arange(machine.waves)[group.select]
+                sources = list(zip(*(np.broadcast_to(source(group), waves.shape).tolist() for source in given), strict=True))
+                for number, (wave, scc) in enumerate(zip(waves.tolist(), machine.scc[group.select].tolist(), strict=True)):
+                    met = instruction, known[wave], bool(scc)
+                    if selects:
+                        self._selected.setdefault(wave + first, {})[id(instruction), *known[wave][1:], *sources[number]] = met
+                    else:
+                        self.by_wave.setdefault(wave + first, []).append(met)
 
             return branch
         if "scc" not in instruction.opcode.writes:
@@ -104,13 +113,19 @@ class DecisionTerms:
 
     def of(self, wave: int) -> list[tuple[int, Decision]]:
         """The decisions of a wave whose parts are known, each with the number of branches that the wave met before."""
-        terms = self.state.table.terms
-        found = []
-        for number, (branch, (name, one, other), held) in enumerate(self.by_wave.get(wave, [])):
-            first, second = (terms[one], terms[other]) if name else (None, None)
-            if first is not None and second is not None:
-                found.append((number, Decision(branch, name, (first, second), held)))
-        return found
+        found = [(number, self._known(*met)) for number, met in enumerate(self.by_wave.get(wave, []))]
+        return [(number, decision) for number, decision in found if decision is not None]
+
+    def selections(self, wave: int) -> list[tuple[Decision, tuple[Term | None, ...]]]:
+        """The selections of a wave, each with the terms of which it took one: other sizes may select otherwise."""
+        found = [(self._known(*met), tuple(self.state.table.terms[one] for one in key[3:]))
+                 for key, met in self._selected.get(wave, {}).items()]
+        return [(decision, sources) for decision, sources in found if decision is not None]
+
+    def _known(self, instruction: Instruction, written: tuple[str, int, int], held: bool) -> Decision | None:
+        name, one, other = written
+        first, second = (self.state.table.terms[one], self.state.table.terms[other]) if name else (None, None)
+        return None if first is None or second is None else Decision(instruction, name, (first, second), held)
 
 
 def _plain(operand: Any) -> bool:
