@@ -31,6 +31,9 @@ def test_lengths_that_a_rule_refuses_are_passed_over() -> None:
     build = {"b_order": "shuffled"}
     found = launches(family("gemm-mx").contract("gfx950", build), build)
     assert {launch["k"] % 64 for launch in found} == {0} and len(found) > 2
+    # the example's k is two steps, and a persistent build needs three
+    persistent = {"persistent": True}
+    assert {launch["k"] for launch in launches(family("gemm-fp8").contract("gfx950", persistent), persistent)} == {512, 640}
 
 
 def drawn(build: dict[str, Any], number: int) -> list[dict[str, Any]]:
