@@ -62,7 +62,8 @@ def drawn_shape(random: np.random.Generator, one: Built) -> dict[str, Any]:
     steps = contract.parameter("k").multiple_of
     while True:
         m, n = (int(np.exp(random.uniform(0, np.log(MOST + 1)))) for _ in range(2))
-        k = steps * int(random.integers(1, max(2, MOST // steps + 1)))
+        most = 4 * int(str(build["tile"]).rpartition("x")[2]) if build["schedule"] == "dot-products" else MOST
+        k = steps * int(random.integers(1, max(2, most // steps + 1)))
         shape: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": int(random.choice([1, 1, 2, 3])),
                                  "alpha": float(random.choice([1.0, 1.0, -0.5])), "beta": float(random.choice([0.0, 0.0, 2.0]))}
         if build.get("persistent") or build.get("stream_k"):
