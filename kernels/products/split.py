@@ -25,9 +25,9 @@ from asmgen.kernels.products.contract import (
     DOTS,
     ELEMENTS,
     PRODUCT_ARGUMENTS,
-    is_dealt,
     is_persistent,
     is_streamed,
+    shows_whole_tile,
 )
 from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue, store_sums
 from asmgen.kernels.products.factors import Factors
@@ -191,7 +191,7 @@ def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[st
     tiles, steps = p["batch"] * -(-edges(p)[0] // rows) * -(-edges(p)[1] // columns), -(-p["k"] // depth)
     asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)
     each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
-    alone += [{"preload": True}] if is_dealt(variant) or tiles <= units else []
+    alone += [{"preload": True}] if shows_whole_tile(variant.schedule) or tiles <= units else []
     return alone + [{"split_k": split, "preload": True} for split in sorted(-(-steps // count) for count in each)]
 
 
