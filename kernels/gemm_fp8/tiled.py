@@ -8,6 +8,8 @@ its last reader has passed. Ping-pong tiles below 256 x 256 read equal parts in 
 
 from __future__ import annotations
 
+from functools import partial
+
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, loaded_epilogue, with_alpha
@@ -63,7 +65,9 @@ def tiled(k: ag.TileBuilder) -> None:
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
     begin_feeds(k, steps, (type_a, type_b), (of_a, of_b), row0, column0)
-    if factors is not None:
+    any_k = takes_any_k(k.parameters)
+    alone = tiles is None and not any_k  # then first loads are there for each count, and alpha is waited for among them
+    if factors is not None and not alone:
         with_alpha(factors)
 
     step = even_halves(k, C, A[0], B, of_a, of_b, wm, wn, ahead) if is_even(k) else two_halves(
@@ -75,7 +79,7 @@ def tiled(k: ag.TileBuilder) -> None:
         k.pipeline(step, steps, schedule, groups=group, chain=tiles.chain(corners, onward),
                    then=loaded_epilogue(k, corners, tiles.own_row0, tiles.own_column0, wm, wn, factors, onward=onward))
         return
-    any_k = takes_any_k(k.parameters)
     ends = epilogue_of(k)(k, corners, row0, column0, wm, wn, factors)
-    k.pipeline(step, steps, schedule, groups=group, empty=any_k,
+    meanwhile = partial(with_alpha, factors) if factors is not None and alone else None
+    k.pipeline(step, steps, schedule, groups=group, empty=any_k, meanwhile=meanwhile,
                then=after_last_columns(k, ends, LastColumns(C, A[0], B[1], (of_a, of_b), (row0, column0), (wm, wn))))
