@@ -79,7 +79,9 @@ def verify_certificate(path: Path) -> Verified:
     if absent or not kernels:
         return Verified(str(path), (*wrong, f"{code.name} has no kernel {shown(absent[0])}" if absent else "it names no kernel"), ())
     again = text_claims(kernels, [_block(path, blocks.get(program.name)) for program, _ in kernels])
-    rows = {row.get("claim"): row for row in document["claims"] if isinstance(row, Mapping)}
+    other = sorted({program.arch for program, _ in kernels} - {document["arch"]})
+    wrong += [f"it says {shown(document['arch'])}, and {code.name} is for {other[0]}"] if other else []
+    rows = {row["claim"]: row for row in document["claims"] if isinstance(row, Mapping) and isinstance(row.get("claim"), str)}
     said = {claim: row.get("status") for claim, row in rows.items()}
     wrong += [f"it says {claim.claim} {said.get(claim.claim)}, which is {claim.status}" for claim in again
              if said.get(claim.claim) != claim.status and not _by_launches(claim, rows.get(claim.claim, {}))]
