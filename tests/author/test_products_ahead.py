@@ -112,7 +112,7 @@ def test_a_walk_serves_one_iteration() -> None:
 
 def units(emit: str) -> list[Unit]:
     """m: a matrix unit, v: a plain vector unit, e: one that takes twice as long, u: one that uses the last m's result, n: a matrix unit
-    that uses the last vector unit's, b: a block, p: packed f32."""
+    that uses the last vector unit's, b: a block, p: packed f32, r: a read of LDS that the last n takes."""
     plan = RegisterPlan(ARCH)
     plan.pin("all", v[0:255])
     plan.pin("some", s[0:31])
@@ -124,6 +124,8 @@ def units(emit: str) -> list[Unit]:
                 product += 1
                 a = v[100 + at - 1 & ~1:(100 + at - 1 & ~1) + 3] if one == "n" else v[0:3]
                 k.v_mfma_f32_16x16x32_bf16(v[16 + 4 * product:19 + 4 * product], a, v[4:7], 0)
+            elif one == "r":
+                k.ds_read_b128(v[(first := 100 + emit.rindex("n") & ~1):first + 3], v[9])
             elif one == "b":
                 with k.block("seldom"):
                     k.v_mov_b32(v[100 + at], 0)
@@ -138,7 +140,7 @@ def units(emit: str) -> list[Unit]:
 @pytest.mark.parametrize(("emitted", "placed"), [
     ("mmmvvvv", "mvvmvvm"), ("mmmeevv", "meemvvm"), ("vvvvmmm", "mvvmvvm"), ("mmm", "mmm"), ("vvv", "vvv"),
     ("mmmmvu", "mvmmmu"), ("mvnm", "mvnm"), ("mmbvv", "mmbvv"), ("mmvvb", "mvvmb"),
-    ("mmppvv", "vvmvmv"), ("mmvvpp", "mvvvvm"), ("mmp", "vmm")])
+    ("mmppvv", "vvmvmv"), ("mmvvpp", "mvvvvm"), ("mmp", "vmm"), ("mvmmmmrn", "mmvvmmmm")])
 def test_windows_of_a_stage(emitted: str, placed: str) -> None:
     found = spread(units(emitted), is_matrix)
     kinds = "".join("b" if unit.is_block else "m" if is_matrix(unit) else "e" if unit.first.name == "v_exp_f32" else "v" for unit in found)
