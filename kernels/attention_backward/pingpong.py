@@ -49,11 +49,14 @@ def ping_pong(k: ag.TileBuilder) -> None:
         pass
 
     def multiply(name: str, pieces: list[ProductPiece], loads: Callable[[], None] = nothing,
-                 computes: Callable[[], None] = nothing, beside: Callable[[], None] = nothing) -> None:
-        """A memory stage, which `loads` and `computes` too, and a matrix stage, with vector work `beside` it."""
+                 computes: Callable[[], None] = nothing, beside: Callable[[], None] = nothing,
+                 rounds: Callable[[], None] = nothing) -> None:
+        """A memory stage, which `rounds` what it `loads` or adds, and `computes`, and a matrix stage, with vector work `beside` it."""
         of.ring.begin(*spare.get(name, ()))
         early = of.ring.count // _OPERANDS.get(name, 1)
         with k.stage(f"reads of {name}"):
+            with vector:
+                rounds()
             with memory:
                 loads()
                 operands = [piece.read() for piece in pieces[:early]]
@@ -87,7 +90,7 @@ def ping_pong(k: ag.TileBuilder) -> None:
 
             if of.dQ is not None:
                 multiply("dQ", of.sums(t))
-            multiply("S", of.scores(of.S, n), first)
+            multiply("S", of.scores(of.S, n), first, rounds=of.round_sums)
             multiply("dP", of.scores(of.dP, n), lambda: of.begin(of.dP, n), beside=lambda: of.weigh(n))
             multiply("dV", of.gradient(of.dV, n), computes=slopes)
             multiply("dK", of.gradient(of.dK, n))

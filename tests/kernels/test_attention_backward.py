@@ -36,7 +36,9 @@ CASES: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
      "random:3"),
     ({}, {"b": 1, "hq": 1, "sq": 1, "sk": 1}, "serial"),
     ({"window": True}, {"b": 1, "hq": 1, "sq": 130, "sk": 300, "left": 97, "right": 0}, "random:7"),
-    ({"waves": 8, "causal": True}, {"b": 1, "hq": 2, "hkv": 1, "sq": 150, "sk": 270, "q_stride_s": 264, "dv_stride_s": 144}, "random:3"),
+    ({"waves": 8}, {"b": 1, "hq": 2, "hkv": 1, "sq": 40, "sk": 30}, "serial"),
+    ({"waves": 8, "causal": True, "dq_type": "bf16"}, {"b": 1, "hq": 2, "hkv": 1, "sq": 150, "sk": 270, "q_stride_s": 264},
+     "random:3"),
 )
 
 
