@@ -14,5 +14,5 @@ below 3.72 ms. With a causal mask, workgroups of 256 keys take 1088 of 2048 step
 
 With d = 64 a step has 277 instructions for 1280 clk of the matrix cores, as K stays in registers and products begin with a column of
 -LSE or -delta. One wave a SIMD issues them in 1395 clk by the timing table (4 clk each, 8 of v_exp_f32, and the issue that each matrix
-instruction holds up), so matrix cores are busy 0.92 at most. 1549 clk are predicted, 0.83; half of the rest waits for the bus of LDS.
+instruction holds up), so matrix cores are busy 0.92 at most. 1529 clk are predicted, 0.84; half of the rest waits for the bus of LDS.
 """
