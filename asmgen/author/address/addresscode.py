@@ -123,7 +123,8 @@ def plan(address: Address, inputs: Sequence[Input], effort: int = 1) -> AddressC
     base = min(wanted)
     standing = tuple([Input(f"i{number}", one.size, one.scalar) for number, one in enumerate(inputs)])
     moved = tuple([value - base for value in wanted])
-    code = _from_zero(moved, standing, effort) or _inverted(moved, standing, effort)
+    # All that the search makes is 0 where the inputs are: it would look for long at an address that is not.
+    code = (None if moved[0] else _from_zero(moved, standing, effort)) or _inverted(moved, standing, effort)
     if code is None:
         raise LayoutError(f"no short code was found for the address: it is no sum of shifted, masked and multiplied {', '.join(names)}")
     own: dict[str | int, str] = {one.name: name for one, name in zip(standing, names, strict=True)}
