@@ -193,7 +193,8 @@ def _launch(name: str, of: str, given: _Given, read: dict[str, Any], more: dict[
                               "while others write; another tensor would do")
     facts = tuple((one, found) for one, (_, found) in places.items())
     if is_empty(dict(facts)):
-        _sizes(of, dict(facts), "cu_seqlens_q" in more)
+        varlen = "cu_seqlens_q" in more
+        _check_small(of, dict(facts), {"varlen": varlen}, _sizes(of, dict(facts), varlen)[1])
         write_of_nothing(written, given.sink)
         return
     odd = next((one for one, (address, _) in places.items() if one in _ROWS and (address or 0) % _ALIGNMENT), None)
@@ -259,8 +260,16 @@ def _sizes(of: str, known: Mapping[str, Facts], varlen: bool) -> tuple[str, dict
             wanted = (*batch, sk, hkv, d) if one in _OF_KEYS else (*batch, sq, hq, d)
             if known[one][0] != wanted:
                 raise TensorError(f"{_CALLED.get(one, one)} of {of} must be {list(wanted)}, got {list(known[one][0])}")
-    b = known["cu_seqlens_q"][0][0] - 1 if varlen else batch[0]
+    b = _sequences(of, known["cu_seqlens_q"][0], sq) if varlen else batch[0]
     return _TYPES[plain_name(known["q"][2])], {"b": b, "hq": hq, "hkv": hkv, "sq": sq, "sk": sk, "d": d}
+
+
+def _sequences(of: str, shape: tuple[int, ...], rows: int) -> int:
+    """How many sequences cu_seqlens_q of this shape cuts the rows of queries into."""
+    if len(shape) != 1 or shape[0] < (2 if rows else 1):
+        raise TensorError(f"cu_seqlens_q of {of} must be one row of one element more than there are sequences, got the shape "
+                          f"{list(shape)}; [0, {rows}] would do for one sequence")
+    return shape[0] - 1
 
 
 def _strides(name: str, facts: Facts) -> dict[str, int]:

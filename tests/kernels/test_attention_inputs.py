@@ -10,6 +10,7 @@ import pytest
 
 from asmgen.kernels import attention
 from asmgen.kernels.attention_inputs import usable, with_sizes
+from asmgen.kernels.tensors import TensorError
 from asmgen.launch.emulated import EmulatedDevice
 from tests.launch.test_launch_values import TorchTensor
 
@@ -62,3 +63,21 @@ def test_nothing_is_launched_for_no_queries_or_keys() -> None:
     assert attention.forward(batch, batch, batch, device=DEVICE).shape == batch.shape
     rows, cuts = np.zeros((0, 2, 64), BF16), np.zeros(1, np.int32)
     assert attention.forward_varlen(rows, rows, rows, cuts, cuts, 0, 0, device=DEVICE).shape == rows.shape
+
+
+@pytest.mark.parametrize("cuts", [np.zeros((), np.int32), np.zeros(0, np.int32), np.zeros(1, np.int32)])
+def test_rows_of_no_sequence_are_refused(cuts: Any) -> None:
+    rows = np.ones((5, 2, 64), BF16)
+    with pytest.raises(TensorError, match="cu_seqlens_q .*one element more than there are sequences"):
+        attention.forward_varlen(rows, rows, rows, cuts, cuts, 5, 5, device=DEVICE)
+
+
+def test_what_stands_beside_no_keys_is_checked_too() -> None:
+    q, none = np.ones((2, 4, 2, 64), BF16), np.zeros((2, 0, 2, 64), BF16)
+    with pytest.raises(TensorError, match="softmax_lse .*\\[2, 2, 4\\]"):
+        attention.forward(q, none, none, softmax_lse=np.zeros((2, 4, 2), np.float32), device=DEVICE)
+    with pytest.raises(TensorError, match="sink .*float32 \\[2\\]"):
+        attention.forward(q, none, none, sink=np.zeros(3, np.float32), return_lse=True, device=DEVICE)
+    rows, cuts = np.zeros((0, 2, 64), BF16), np.zeros(1, np.int32)
+    with pytest.raises(TensorError, match="cu_seqlens_k"):
+        attention.forward_varlen(rows, rows, rows, cuts, np.zeros(3, np.int32), 0, 0, device=DEVICE)
