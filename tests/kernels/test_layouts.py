@@ -71,3 +71,9 @@ def test_any_length_and_stride_is_served_by_elements(number: int) -> None:
     for seed, order in ((0, "random:5"),):
         report = run_kernel(library, one, contract.resolve_run({**one.kernel.parameters, **shape}), "emulator", seed, Options(order=order))
         assert report.passed and report.untouched and not report.findings, report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "tile"), [("gemm-bf16", "32x32x64"), ("gemm-fp8", "32x32x128")])
+def test_a_drain_that_follows_the_prologue_refills_nothing_that_is_read(name: str, tile: str) -> None:
+    assert not lint_errors(build_kernel(family(name), "gfx942", {"tile": tile, "schedule": "interleave"}))

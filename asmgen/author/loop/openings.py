@@ -38,6 +38,11 @@ class Opening:
         """All entries before the copies, with the opening of the stagger."""
         return [*(unit for units, _, _ in self.placed for unit in units), *self.settled, Sync("open"), *self.early]
 
+    @property
+    def path(self) -> list[Sync | Unit]:
+        """All entries, with the copies."""
+        return [*self.entries, *(entry for copy in self.copies for entry in copy)]
+
 
 def opening_of(units: StepUnits, spans: Sequence[CopySpan], first: CopySpan, stagger: int,
                advances: Callable[[CopySpan], bool]) -> Opening:

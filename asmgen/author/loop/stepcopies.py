@@ -186,9 +186,8 @@ class Copies:
         copies = [self.units.entries(span) for span in spans]
         prefixes: dict[int, Entries] = {0: self._before(spans[0].phase)} if spans else {}  # nothing was started ahead
         for left in entries:
-            opening = self._opening(spans[-left].phase, None if shared else left)
-            prefixes[len(spans) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
-        copies = self._without_redundant_barriers(copies, prefixes, self._needed_by_sharing(spans, copies))
+            prefixes[len(spans) - left] = self._opening(spans[-left].phase, None if shared else left).path
+        copies = self._without_redundant_barriers(copies, prefixes, self._needed_by_others(spans, copies))
         return self._to_the_end(spans, copies, _level(copies), entries)
 
     def _before(self, phase: int) -> Entries:
@@ -199,15 +198,16 @@ class Copies:
         count = self.unroll + self.ahead
         return [entry for span in self.span(-count, 0, phase - count) for entry in self.units.entries(span)]
 
-    def _needed_by_sharing(self, spans: Sequence[CopySpan], copies: Sequence[Entries]) -> set[int]:
-        """The barriers of the drain, numbered over all its copies, that an analysis needs which does not know where a cold block that
-        copies share with the loops returns to. To it the drain goes on from the loop's copy of that phase, and that copy from the drain.
-        With a stagger the drain shares none, as it closes the stagger."""
-        if self.schedule.stagger:
+    def _needed_by_others(self, spans: Sequence[CopySpan], copies: Sequence[Entries]) -> set[int]:
+        """The barriers of the drain, numbered over all its copies, that a path needs which goes there from the prologue of longer loops and
+        runs no round; and those that an analysis needs which does not know where a cold block that copies share with the loops returns to.
+        To it the drain goes on from the loop's copy of that phase, and that copy from the drain. With a stagger the drain shares none, as
+        it closes the stagger."""
+        if self.schedule.stagger or not spans:
             return set()
-        needed: set[int] = set()
         begins = [0, *accumulate(map(len, copies))]
         drain = [entry for copy in copies for entry in copy]
+        needed = barriers_between(self._opening(spans[0].phase, None).path, drain)[1]
         for span, begin, end in zip(spans, begins, begins[1:], strict=False):
             rows = [self.units.entries(other) for other in self.span(-self.unroll, self.unroll + 1, span.phase)]
             loop, middle = [entry for row in rows for entry in row], sum(map(len, rows[:self.unroll]))
