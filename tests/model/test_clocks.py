@@ -51,9 +51,10 @@ def test_no_density_passes_what_was_reached(gpu: str, products: str, fastest: bo
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), [(name, variant) for name in ("gemm-bf16", "gemm-fp8", "attention-forward")
-                                               for variant in family(name).variants("gfx942")], ids=str)
+                                               for variant in family(name).variants("gfx942")
+                                               if variant.schedule != "dot-products"], ids=str)
 def test_no_variant_passes_what_was_reached(objdump: tuple[str, ...], name: str, variant: Any) -> None:
-    """Each variant of gfx942 in a launch that fills the GPU, on both GPUs; the largest tiles come near."""
+    """Each variant of gfx942 that has matrix instructions in a launch that fills the GPU, on both GPUs; the largest tiles come near."""
     library = family(name)
     shape = {"b": 4, "hq": 32, "hkv": 32, "sq": 4096, "sk": 4096} if name == "attention-forward" else {"m": 4864, "n": 4096, "k": 8192}
     given = {**library.fixed(variant), **shape}
