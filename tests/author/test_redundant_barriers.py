@@ -74,6 +74,9 @@ def test_a_barrier_stays_where_a_fill_or_a_first_read_follows(letters: str, redu
     ("||(b", "|m|A||a|", "-m(A||a)"),
     ("||(a", "|m|A||a|", "|m|A||a)"),
     ("|(", "|m|A||a|", "|m|A||a)"),
+    ("EF||(", "b||a||", "b)-a--"),  # waves wait for the later fill before both barriers in front, so for the earlier one too
+    ("FE||(", "b||a||", "b||a)-"),
+    ("EF|(", "b||a||", "b||a)-"),
     ("(a", "a|m||", "a)m--"),  # nothing orders data: a half falls behind and is level again at once
     ("(a", "|=|!||C=|!|", "(=-!||C=-!)"),  # no branch may come where a comparison waits for its reader
 ])

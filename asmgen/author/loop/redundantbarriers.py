@@ -86,6 +86,12 @@ def barriers_between(before: Entries, after: Entries) -> tuple[set[int], set[int
     return {at for at in needed if at < len(before)}, {at - len(before) for at in needed if at >= len(before)}
 
 
+def barriers_from(first: int, copies: Sequence[Entries]) -> set[int]:
+    """The barriers of the copies from copy `first` on, numbered over all copies."""
+    begin = sum(map(len, copies[:first]))
+    return {at for at, entry in enumerate((entry for copy in copies[first:] for entry in copy), begin) if entry == BARRIER}
+
+
 def where_needed(entries: Entries, holds: bool) -> list[Sync | Unit]:
     """The entries; if that `holds`, verification of the finished program says which of their barriers stay."""
     return [Sync("where_needed") if holds and entry == BARRIER else entry for entry in entries]

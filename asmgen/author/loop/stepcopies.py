@@ -15,7 +15,7 @@ from asmgen.author.loop.maskskips import skipping
 from asmgen.author.loop.openings import Opening, opening_of
 from asmgen.author.loop.overlap import Epilogue, apart_from, crossed, filled, handing_on, overlapped, precedes
 from asmgen.author.loop.pathgraph import EXIT, PathCopy
-from asmgen.author.loop.redundantbarriers import barriers_between, redundant_barriers, where_needed
+from asmgen.author.loop.redundantbarriers import barriers_between, barriers_from, redundant_barriers, where_needed
 from asmgen.author.loop.spreading import fill_gaps
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
@@ -92,10 +92,12 @@ class Copies:
         """
         opening = self._opening(phase, stop)
         joined = self._level_at.get(join)
-        following = [joined] if joined is not None else map(self.units.entries, self.span(0, self.unroll, phase, 0, stop))
+        following = [joined] if joined is not None else [*map(self.units.entries, self.span(0, self.unroll, phase, 0, stop))]
         copies = opening.copies
-        if copies and (joined is not None or not self.schedule.stagger):  # a staggered loop needs all barriers
-            copies = self._without_redundant_barriers([*copies, *following], {0: opening.entries})[:len(copies)]
+        if copies:
+            of_loop = joined is None and self.schedule.stagger  # a staggered loop needs all of its barriers
+            kept = barriers_from(len(copies), [*copies, *following]) if of_loop else set[int]()
+            copies = self._without_redundant_barriers([*copies, *following], {0: opening.entries}, kept)[:len(copies)]
         if self.unmasked is not None:
             copies = [skipping(copy, self._skips, self.k.fresh, self.k.counted.values()) for copy in copies]
         found = self._open(opening, copies)

@@ -97,8 +97,8 @@ class Ordering(NamedTuple):
 
 
 def ordering_barriers(entries: Entries, count: int, waits: Mapping[int, int] = MappingProxyType({})) -> Ordering:
-    """The last `count` barriers before each first access of LDS bytes, without those where one barrier is enough and one that stays orders
-    the access too (`_Ordered`). `waits` are those that stand there anyway, as other code that leads there needs them.
+    """The last `count` barriers before each first access of LDS bytes, without those where others that stay order the access too
+    (`_Ordered`). `waits` are those that stand there anyway, as other code that leads there needs them.
 
     If all entries since the opening are known, with `count` barriers before it, those barriers order the first access of all.
     """
@@ -123,9 +123,9 @@ def ordering_barriers(entries: Entries, count: int, waits: Mapping[int, int] = M
                 found.update(barriers)
             elif not any(_covers(other, access) for other in done):
                 done = [*(other for other in done if not access.conflicts(other)), access]
-                if (not known or any(access.conflicts(other) for other in before)) and not (count == 1 and ordered.by_another(access)):
+                if (not known or any(access.conflicts(other) for other in before)) and not ordered.by_others(access, count):
                     found.update(barriers[-count:])
-                    ordered.by(access, barriers[-1:])
+                    ordered.by(access, barriers[-count:][:1])
                 before.append(access)
             ordered.note(access, position, entry)
     return Ordering(found, ordered.waits())
@@ -135,8 +135,9 @@ class _Ordered:
     """What the barriers that stay, `found`, order of straight code.
 
     A refill of bytes that were read needs any barrier after the read, as the data of reads are there long before. A read of what was filled
-    needs one after a wait for the fill: the last one before the read, or an earlier one for which a wave waits for a later fill of the same
-    kind anyway, so that no wait moves up. Once a wave has used the data of a DS instruction, all of its DS instructions before are done.
+    needs `count` after a wait for the fill: the last ones before the read, or earlier ones for which a wave waits for a later fill of the
+    same kind anyway, so that no wait moves up. Once a wave has used the data of a DS instruction, all of its DS instructions before are
+    done.
     """
 
     def __init__(self, found: Set[int], waits: Mapping[int, int]) -> None:
@@ -147,17 +148,18 @@ class _Ordered:
         self._coming: list[tuple[int, int]] = []  # DS instructions whose data nobody has used yet, with the registers
         self._come = -1  # the last DS instruction that is done, as its data or those of a later one were used
 
-    def by_another(self, access: MemoryAccess) -> bool:
-        """Whether a barrier that stays orders an access."""
+    def by_others(self, access: MemoryAccess, count: int) -> bool:
+        """Whether `count` barriers that stay order an access; of a refill after reads it is known where one barrier is enough."""
         prior = self._prior(access)
         if prior is None or not prior[0].write:
             begin = -1 if prior is None else prior[1]
-            return access.write and any(barrier > begin for barrier in self._found)
+            return count == 1 and access.write and any(barrier > begin for barrier in self._found)
         _, at, kind = prior
-        return any(barrier > at and self._settled.get((barrier, kind), -1) >= at for barrier in self._found)
+        return any(barrier > at and self._settled.get((barrier, kind), -1) >= at and sum(other >= barrier for other in self._found) >= count
+                   for barrier in self._found)
 
     def by(self, access: MemoryAccess, barriers: Sequence[int]) -> None:
-        """The barrier, if any, orders an access from now on."""
+        """The barrier, if any, is the first of those that order an access from now on: waves wait for its data before it."""
         prior = self._prior(access)
         if prior is not None and prior[0].write:
             for barrier in barriers:
