@@ -98,7 +98,7 @@ def _read(path: Path) -> dict[str, Any]:
         document = json.loads(read_plain(path, MOST_TEXT).decode())
     except FileError as error:
         raise AsmgenError(error.sentence) from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no UTF-8, no JSON, or an integer that Python does not convert
         raise AsmgenError(f"{shown(path)} is no JSON document; a certificate is what `asmgen build --prove` writes") from None
     lacks = [name for name, kind in _FIELDS.items() if not isinstance(document, dict) or not isinstance(document.get(name), kind)]
     if lacks:

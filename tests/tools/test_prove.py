@@ -105,6 +105,7 @@ def test_launches_say_less_than_code_alone_of_stores_only(claim: str, again: str
 
 @pytest.mark.parametrize(("text", "says"), [
     ("{}", "is no certificate: it has no asmgen"), ("[1]", "is no certificate"), ("{", "is no JSON document"),
+    pytest.param("9" * 5000, "is no JSON document", id="a number that Python does not convert"),
     ('{"asmgen": "0", "code_object": "k.co", "sha256": "", "kernel": "k", "arch": "gfx950", "workgroups": {}, "claims": []}', "k.co")])
 def test_what_is_no_certificate(text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "k.proof.json"
