@@ -269,6 +269,8 @@ def test_specifications_from_metadata_run(tmp_path: Path, capsys: pytest.Capture
                                                      {"offset": 12, "bytes": "00" * 12}]}
     status, out, _ = call(capsys, "launch", str(spec), "--device", "emulator")
     assert status == 1 and "ds_read_b32 v3, v2" in out
+    (cache / "racy.json").write_text("[" * 100_000)
+    assert call(capsys, "audit", str(cache / "racy.hsaco"), "--specs", str(tmp_path / "specs"))[0] == 0
     (cache / "racy.json").write_text(json.dumps({"num_warps": 1}))
     assert call(capsys, "audit", str(cache), "--specs", str(tmp_path / "one"))[0] == 1  # the object that is cut off
     (spec,) = (tmp_path / "one").glob("*.json")

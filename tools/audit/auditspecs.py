@@ -118,6 +118,6 @@ def _beside(found: FoundObject) -> dict[str, Any]:
     path = Path(found.file).with_suffix(".json")
     try:
         read = json.loads(read_plain(path)) if found.file.endswith(".hsaco") and path.is_file() else {}
-    except (FileError, ValueError):
+    except (FileError, ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
