@@ -130,3 +130,11 @@ def test_what_no_chain_serves_is_refused(values: dict[str, Any], sentence: str) 
     given = {"persistent": True, "m": 256, "n": 256, "k": 256, **values}
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950", given).resolve_run(given)
+
+
+@pytest.mark.parametrize("name", ["gemm-bf16", "gemm-fp8"])
+def test_the_example_is_a_legal_launch_of_persistent_builds(name: str) -> None:
+    library = family(name)
+    for arch in library.archs:
+        build = {"persistent": True}
+        assert library.contract(arch, build).describe(arch, build)["example"]["persistent"] is True
