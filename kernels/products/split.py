@@ -192,6 +192,8 @@ def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[st
     asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)
     each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
     alone += [{"preload": True}] if shows_whole_tile(variant.schedule) or tiles <= units else []
+    if "split_k" in dict(variant.further):
+        return alone  # its waves have all of K
     return alone + [{"split_k": split, "preload": True} for split in sorted(-(-steps // count) for count in each)]
 
 

@@ -15,6 +15,7 @@ from asmgen.tools.build import Built, build_kernel, lint_errors
 from asmgen.tools.executed import executed
 from asmgen.tools.mutate import on_emulator, score
 from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tuning.candidates import candidates
 
 
 def dots(tile: str, **more: Any) -> dict[str, Any]:
@@ -53,6 +54,13 @@ def test_right_on_drawn_shapes(number: int, m: int, n: int, k: int, apart: int, 
     line = -(-k // 16) * 16 + apart
     report = run(number, {"m": m, "n": n, "k": k, "lda": line, "ldb": line, "batch": batch, "alpha": alpha, "beta": beta}, order, seed)
     assert report.passed and report.findings == (), report
+
+
+@pytest.mark.parametrize(("kernel", "arch"), [("gemm-bf16", "gfx942"), ("gemm-fp8", "gfx950")])
+def test_few_columns_have_them_as_candidates(kernel: str, arch: str) -> None:
+    """Fewer tiles than compute units, so that other variants try parts of K, which these do not have."""
+    found = candidates(family(kernel), arch, {"m": 1, "n": 256, "k": 4096}, 256)
+    assert any(one.build["schedule"] == "dot-products" and one.build["preload"] for one in found)
 
 
 @pytest.mark.parametrize("k", [1, 512, 512 * 7 + 9])
