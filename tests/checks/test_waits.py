@@ -226,3 +226,23 @@ def test_reason_names_what_landed_and_what_stays_in_flight() -> None:
     k.v_mov_b32(v[1], v[5])
     (wait,) = [item for item in insert_waits(k.program()).instructions if item.inserted]
     assert wait.reason == "v[4:7] of global_load_dwordx4 landed, 1 newer vector-memory operation in flight"
+
+
+def test_a_slot_leaves_older_lds_data_to_the_wait_for_newer_ones() -> None:
+    """LDS operations are in order: the wait for the exchange serves the older read too. Where the exchange's data is touched later than the
+    read's, or never, the slot waits for the read; and for a load in any case."""
+    def listed(*uses: int, loaded: bool = False) -> list[str]:
+        k = builder()
+        k.ds_read_b32(v[10], v[0])
+        if loaded:
+            k.global_load_dword(v[12], v[2:3], OFF)
+        k.wait_slot()
+        k.ds_swizzle_b32(v[11], v[1], offset=16415)
+        for use in uses:
+            k.v_add_u32(v[20], v[20], v[use])
+        return [line for line in listing(k) if line.startswith("s_wait") or line.startswith("v_")]
+
+    assert listed(11, 10) == ["s_waitcnt lgkmcnt(0)", "v_add_u32", "v_add_u32"]
+    assert listed(10, 11) == ["s_waitcnt lgkmcnt(0)", "v_add_u32", "s_waitcnt lgkmcnt(0)", "v_add_u32"]
+    assert listed(10) == ["s_waitcnt lgkmcnt(0)", "v_add_u32"]
+    assert listed(11, 10, 12, loaded=True) == ["s_waitcnt vmcnt(0)", "s_waitcnt lgkmcnt(0)", "v_add_u32", "v_add_u32", "v_add_u32"]

@@ -203,9 +203,9 @@ class WaitSteps:
             flight = ledger[counter]
             for producer, birth in flight.births.items():
                 source = self.operations[producer]
-                due = ("register", _named(source.arrives)) if source.arrives & region.touches else \
-                    next((due for due in (self._due(producer, other, counter, 0) for other in region.meeting) if due[0]),
-                         ("", ""))
+                touches, meeting = (region.lds_touches, region.lds_meeting) if source.queue == "lds" else (region.touches, region.meeting)
+                due = ("register", _named(source.arrives)) if source.arrives & touches else \
+                    next((due for due in (self._due(producer, other, counter, 0) for other in meeting) if due[0]), ("", ""))
                 if due[0]:
                     newer = flight.clock - birth
                     found.add(count_to_wait(source, newer, counter, self.arch), Arrival(producer, counter, newer, due[1], due[0]))
