@@ -60,7 +60,7 @@ class DecisionTerms:
 
     state: TermState
     by_wave: dict[int, list[tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
-    _selected: dict[int, dict[tuple[int, ...], tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
+    _selected: dict[int, dict[tuple[int | str, ...], tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
     _written: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)  # by machine and wave: what SCC is
 
     def note(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
@@ -77,7 +77,7 @@ class DecisionTerms:
                 for number, (wave, scc) in enumerate(zip(waves.tolist(), machine.scc[group.select].tolist(), strict=True)):
                     met = instruction, known[wave], bool(scc)
                     if selects:
-                        self._selected.setdefault(wave + first, {})[id(instruction), *known[wave][1:], *sources[number]] = met
+                        self._selected.setdefault(wave + first, {})[*sources[number], id(instruction), *known[wave]] = met
                     else:
                         self.by_wave.setdefault(wave + first, []).append(met)
 
@@ -118,7 +118,7 @@ class DecisionTerms:
 
     def selections(self, wave: int) -> list[tuple[Decision, tuple[Term | None, ...]]]:
         """The selections of a wave, each with the terms of which it took one: other sizes may select otherwise."""
-        found = [(self._known(*met), tuple(self.state.table.terms[one] for one in key[3:]))
+        found = [(self._known(*met), tuple(self.state.table.terms[int(one)] for one in key[:-4]))
                  for key, met in self._selected.get(wave, {}).items()]
         return [(decision, sources) for decision, sources in found if decision is not None]
 
