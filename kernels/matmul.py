@@ -15,6 +15,7 @@ import numpy as np
 from asmgen.author.contract.contract import ContractError
 from asmgen.kernels.built import code_object
 from asmgen.kernels.matrixlists import addresses, called, check_apart, check_matrices, count_of, for_each_row, is_own, located_alike, member
+from asmgen.kernels.matrixscales import BLOCK, Scaling, blocks_of, ones, scaling_of
 from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import (
@@ -37,7 +38,6 @@ from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
 ALIGNMENT = 16  # bytes of an address that 16-byte loads take
-_BLOCK = 128  # columns of K, and rows of B, that share a scale of scales=block
 _WORTH = 1 << 30
 """Multiply-adds of a product for which A and B are copied where they could be loaded by elements alone: 14 us at the 153 TFLOPS that such a
 kernel is predicted to reach on an MI355X, which is what the four launches of a copy with zeros take."""
@@ -112,7 +112,7 @@ def _lists(of: Called, given: Mapping[str, Any], alpha: float, beta: float, out_
     more = {name: given[name] for name in ("bias", "a_scale", "b_scale") if given[name] is not None}
     check_apart(of.name, every, more, places, beta)
     (m, k), n = places["a"][0][1][0], places["d"][0][1][0][1]
-    rows, blocks = {"a_scale": m, "b_scale": n}, _blocks(m, n, k)
+    rows, blocks = {"a_scale": m, "b_scale": n}, blocks_of(m, n, k)
     own = [name for name in rows if name in more and is_own(of.name, name, more[name], count, rows[name], blocks[name])]
     empty = k == 0 and stream is not None  # zeros in their place are numpy's then, of which there are no addresses
     if empty or location_of(every["a"][0], f"a[0] of {of.name}") == IN_HOST_MEMORY:
@@ -218,7 +218,7 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     k = places["a"][1][0][-1]
     if plan.elements and math.prod(places["d"][1][0]) * k >= _WORTH and stream is None and not invariant and not copied:
         along = {"a": -1, "b": -1 if of.b_by_rows else -2}
-        copies = {name: with_zeros(tensors[name], along[name], k + -k % _BLOCK) for name in along}
+        copies = {name: with_zeros(tensors[name], along[name], k + -k % BLOCK) for name in along}
         if None not in copies.values():
             return _ready(of, {**tensors, **copies}, alpha, beta, device, stream, invariant, copied=True)
     check_writable(out, of.name)
@@ -249,7 +249,7 @@ def _numbers(of: Called, a: Any, given: Mapping[str, Any], facts: Mapping[str, F
     numbers = {name: readable_numbers(of.name, name, one, facts[name], stream, name in plan.by_columns) for name, one in given.items()}
     for name, count in plan.counts.items():
         one = numbers.get(name)
-        numbers[name] = _ones(of, a, count, stream) if one is None else repeated(of.name, name, one, count, stream)
+        numbers[name] = ones(of.name, a, count, stream) if one is None else repeated(of.name, name, one, count, stream)
     return numbers
 
 
@@ -262,15 +262,6 @@ class _Plan:
     elements: bool
     numbers: Mapping[str, Any]
     unread: tuple[str, ...]
-    counts: Mapping[str, int]
-    by_columns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Scaling:
-    """The build parameter of scales, how many of each a kernel reads, and those that it wants by columns."""
-
-    build: Mapping[str, str]
     counts: Mapping[str, int]
     by_columns: tuple[str, ...]
 
@@ -311,7 +302,7 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     if "c" in known and beta:
         lying["c"] = _matrices(of, "c", known["c"], batch, lying["d"].layout)
     matrices = count or math.prod(batch)
-    scaling = _scaling(of, known, name, m, n, k, matrices)
+    scaling = scaling_of(of.name, known, name, m, n, k, matrices)
     given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": matrices, "alpha": alpha, "beta": beta, **build, **scaling.build,
                              "invariant": invariant}
     for one, its in (*lying.items(), *(() if "c" in lying else [("c", lying["d"])])):
@@ -326,7 +317,7 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
 
 
 def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any], tensors: Sequence[str],
-            scaling: _Scaling) -> _Plan:
+            scaling: Scaling) -> _Plan:
     """The plan of the variant that is predicted the fastest for these values."""
     library = find_family(name)
     arch = library.check_arch(arch)
@@ -395,56 +386,8 @@ def _matrices(of: Called, name: str, facts: Facts, batch: tuple[int, ...], wante
     return _Matrices(layout, apart, steps[-1][1] if steps else 0)
 
 
-def _scaling(of: Called, known: Mapping[str, Facts], family: str, m: int, n: int, k: int, batch: int) -> _Scaling:
-    """The kind of scales that serves those that are given, and how many the kernel reads then."""
-    if family != "gemm-fp8":
-        if "a_scale" in known or "b_scale" in known:
-            raise TensorError(f"a_scale and b_scale of {of.name} belong to float8; a factor of all is alpha")
-        return _Scaling({}, {}, ())
-    rows_of, in_blocks = {"a_scale": m, "b_scale": n}, _blocks(m, n, k)
-    kinds = {name: _kind(of, name, known[name], rows_of[name], in_blocks[name], batch) for name in rows_of if name in known}
-    if "block" in kinds.values():
-        if batch > 1 or any(name not in known or known[name][0] != shape for name, shape in in_blocks.items()):
-            raise TensorError(f"a_scale and b_scale of {of.name} must be of one kind where a scale belongs to a block: "
-                              f"{list(in_blocks['a_scale'])} and {list(in_blocks['b_scale'])}, and of one product")
-        return _Scaling({"scales": "block"}, {}, ("a_scale",))
-    if "row" in kinds.values():
-        return _Scaling({"scales": "row"}, {name: batch * rows for name, rows in rows_of.items()}, ())
-    return _Scaling({"scales": "tensor"}, dict.fromkeys(rows_of, 1), ())
-
-
-def _blocks(m: int, n: int, k: int) -> dict[str, tuple[int, int]]:
-    """The shapes of scales that belong to blocks."""
-    across = -(-k // _BLOCK)
-    return {"a_scale": (m, across), "b_scale": (-(-n // _BLOCK), across)}
-
-
-def _kind(of: Called, name: str, facts: Facts, rows: int, in_blocks: tuple[int, int], batch: int) -> str:
-    """What a scale belongs to."""
-    held, _, dtype = facts
-    if plain_name(dtype) != "float32":
-        raise TensorError(f"{name} of {of.name} must be float32, got {plain_name(dtype)}")
-    count = math.prod(held)
-    if held == in_blocks and batch == 1 and (in_blocks[1] > 1 or count not in (1, rows)):
-        return "block"
-    if count not in (1, rows, batch * rows):
-        raise TensorError(f"{name} of {of.name} must have 1, {rows} or {batch * rows if batch > 1 else list(in_blocks)} scales, got the "
-                          f"shape {list(held)}")
-    return "row" if count > 1 else "tensor"
-
-
-def _ones(of: Called, like: Any, count: int, stream: Any) -> Any:
-    """So many scales of 1 where a tensor is. For a `stream` they are numpy's, for which the launch waits: a kernel there would not wait for
-    those that PyTorch makes on its current stream."""
-    if isinstance(like, np.ndarray) or stream is not None:
-        return np.ones(count, np.float32)
-    if hasattr(like, "new_ones"):
-        return like.new_ones((count,), dtype=importlib.import_module("torch").float32)
-    raise TensorError(f"a_scale and b_scale of {of.name} must be given where a is a {type(like).__name__}")
-
-
 def _with_columns(of: Called, a: Any, b: Any, stream: Any) -> tuple[Any, Any]:
-    """A and B, or one column of zeros in place of each where K is 0; for a `stream` numpy's, as `_ones`."""
+    """A and B, or one column of zeros in place of each where K is 0; for a `stream` numpy's, as `ones`."""
     axis = -1 if of.b_by_rows else -2
     if getattr(a, "shape", ())[-1:] == (0,) and tuple(getattr(b, "shape", ()))[axis:][:1] == (0,):
         return _one_zero(of, a, -1, stream), _one_zero(of, b, axis, stream)

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from asmgen.kernels import gemm
+from asmgen.kernels import gemm, matrixscales
 from asmgen.kernels import matmul as module
 from asmgen.kernels.matrixlists import addresses, for_each_row, is_own
 from asmgen.kernels.rowlaunch import ones
@@ -123,7 +123,7 @@ def test_a_kernel_on_another_stream_needs_nothing_of_the_current_one() -> None:
     with ExitStack() as stack:
         assert addresses(stack, device, like, [16, 32], 7) == [16, 32] and not done
     assert done == ["synchronize", "free"]
-    assert module._ones(module._MATMUL, like, 3, 7).tolist() == [1, 1, 1]
+    assert matrixscales.ones("f", like, 3, 7).tolist() == [1, 1, 1]
     empty = SimpleNamespace(shape=(2, 0), dtype="torch.bfloat16", new_zeros=None)
     a, b = module._with_columns(module._MATMUL, empty, SimpleNamespace(shape=(0, 3), dtype="torch.float8_e4m3fn", new_zeros=None), 7)
     assert (a.tolist(), a.dtype, b.tolist(), b.dtype) == ([[0], [0]], BF16, [[0, 0, 0]], ml_dtypes.float8_e4m3fn)
