@@ -15,7 +15,7 @@ import numpy as np
 from asmgen.author.contract.contract import ContractError
 from asmgen.kernels.built import code_object
 from asmgen.kernels.matrixlists import addresses, called, check_apart, check_matrices, count_of, for_each_row, is_own, located_alike, member
-from asmgen.kernels.matrixscales import BLOCK, Scaling, blocks_of, ones, scaling_of
+from asmgen.kernels.matrixscales import BLOCK, Axes, Scaling, blocks_of, ones, scaling_of
 from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import (
@@ -247,22 +247,23 @@ def _device(of: Called, a: Any, device: Any) -> Any:
 def _numbers(of: Called, a: Any, given: Mapping[str, Any], facts: Mapping[str, Facts], plan: _Plan, stream: Any) -> dict[str, Any]:
     """Bias and scales as the kernel of a plan reads them."""
     numbers = {name: readable_numbers(of.name, name, one, facts[name], stream, name in plan.by_columns) for name, one in given.items()}
-    for name, count in plan.counts.items():
+    for name, (axes, whole) in plan.scales.items():
         one = numbers.get(name)
-        numbers[name] = ones(of.name, a, count, stream) if one is None else repeated(of.name, name, one, count, stream)
+        numbers[name] = ones(of.name, a, math.prod(whole), stream) if one is None else repeated(of.name, name, one, axes, whole, stream)
     return numbers
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A launch without its pointers, or none where D has no elements: `unread` are those that the kernel does not read, `counts` says how
-    many scales it reads, `by_columns` those that are wanted by columns. Where `elements`, A and B are loaded element by element."""
+    """A launch without its pointers, or none where D has no elements: `unread` are those that the kernel does not read, `scales` says which
+    scales it reads (`Scaling.axes`), `by_columns` those that are wanted by columns. Where `elements`, A and B are loaded element by
+    element."""
 
     launches: LaunchList | None
     elements: bool
     numbers: Mapping[str, Any]
     unread: tuple[str, ...]
-    counts: Mapping[str, int]
+    scales: Mapping[str, tuple[Axes, Axes]]
     by_columns: tuple[str, ...]
 
 
@@ -302,7 +303,7 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
     if "c" in known and beta:
         lying["c"] = _matrices(of, "c", known["c"], batch, lying["d"].layout)
     matrices = count or math.prod(batch)
-    scaling = scaling_of(of.name, known, name, m, n, k, matrices)
+    scaling = scaling_of(of.name, known, name, m, n, k, (count,) if count else batch)
     given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": matrices, "alpha": alpha, "beta": beta, **build, **scaling.build,
                              "invariant": invariant}
     for one, its in (*lying.items(), *(() if "c" in lying else [("c", lying["d"])])):
@@ -331,9 +332,9 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
                           "contiguous copies would work") from error
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
     pointers = [argument.name for argument in contract.given if argument.type == "pointer"]
-    unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.counts)
+    unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.axes)
     launches = launch_list(code_object(library, arch, build), contract, values)
-    return _Plan(launches, values["schedule"] == ELEMENTS, numbers, unread, scaling.counts, scaling.by_columns)
+    return _Plan(launches, values["schedule"] == ELEMENTS, numbers, unread, scaling.axes, scaling.by_columns)
 
 
 def _check_axes(of: Called, shapes: Mapping[str, tuple[int, ...]]) -> None:

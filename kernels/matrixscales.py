@@ -15,31 +15,39 @@ from asmgen.kernels.tensors import Facts, TensorError, plain_name
 BLOCK = 128  # columns of K, and rows of B, that share a scale of scales=block
 
 
+Axes = tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Scaling:
-    """The build parameter of scales, how many of each a kernel reads, and those that it wants by columns."""
+    """The build parameter of scales, which of them a kernel reads, and those that it wants by columns. `axes` has for each argument the
+    axes of what is given, and those to which they are repeated."""
 
     build: Mapping[str, str]
-    counts: Mapping[str, int]
+    axes: Mapping[str, tuple[Axes, Axes]]
     by_columns: tuple[str, ...]
 
 
-def scaling_of(of: str, known: Mapping[str, Facts], family: str, m: int, n: int, k: int, batch: int) -> Scaling:
-    """The kind of scales that serves those that are given, and how many the kernel reads then."""
+def scaling_of(of: str, known: Mapping[str, Facts], family: str, m: int, n: int, k: int, batch: Axes) -> Scaling:
+    """The kind of scales that serves those that are given to a product, or to a batch of them, and how many the kernel reads then."""
     if family != "gemm-fp8":
         if "a_scale" in known or "b_scale" in known:
             raise TensorError(f"a_scale and b_scale of {of} belong to float8; a factor of all is alpha")
         return Scaling({}, {}, ())
     rows_of, in_blocks = {"a_scale": m, "b_scale": n}, blocks_of(m, n, k)
-    kinds = {name: _kind(of, name, known[name], rows_of[name], in_blocks[name], batch) for name in rows_of if name in known}
-    if "block" in kinds.values():
-        if batch > 1 or any(name not in known or known[name][0] != shape for name, shape in in_blocks.items()):
+    held = {name: known[name][0] for name in rows_of if name in known}
+    for name in held:
+        if plain_name(known[name][2]) != "float32":
+            raise TensorError(f"{name} of {of} must be float32, got {plain_name(known[name][2])}")
+    if any(_in_blocks(shape, rows_of[name], in_blocks[name], batch) for name, shape in held.items()):
+        if any(name not in held or not _ends(held[name], shape, batch) for name, shape in in_blocks.items()):
             raise TensorError(f"a_scale and b_scale of {of} must be of one kind where a scale belongs to a block: "
                               f"{list(in_blocks['a_scale'])} and {list(in_blocks['b_scale'])}, and of one product")
         return Scaling({"scales": "block"}, {}, ("a_scale",))
-    if "row" in kinds.values():
-        return Scaling({"scales": "row"}, {name: batch * rows for name, rows in rows_of.items()}, ())
-    return Scaling({"scales": "tensor"}, dict.fromkeys(rows_of, 1), ())
+    axes = {name: _axes(of, name, held[name], rows_of[name], in_blocks[name], batch) if name in held else (1,) for name in rows_of}
+    if all(math.prod(one) == 1 for one in axes.values()):
+        return Scaling({"scales": "tensor"}, dict.fromkeys(rows_of, ((1,), (1,))), ())
+    return Scaling({"scales": "row"}, {name: (one, (*batch, rows_of[name])) for name, one in axes.items()}, ())
 
 
 def blocks_of(m: int, n: int, k: int) -> dict[str, tuple[int, int]]:
@@ -48,18 +56,39 @@ def blocks_of(m: int, n: int, k: int) -> dict[str, tuple[int, int]]:
     return {"a_scale": (m, across), "b_scale": (-(-n // BLOCK), across)}
 
 
-def _kind(of: str, name: str, facts: Facts, rows: int, in_blocks: tuple[int, int], batch: int) -> str:
-    """What a scale belongs to."""
-    held, _, dtype = facts
-    if plain_name(dtype) != "float32":
-        raise TensorError(f"{name} of {of} must be float32, got {plain_name(dtype)}")
-    count = math.prod(held)
-    if held == in_blocks and batch == 1 and (in_blocks[1] > 1 or count not in (1, rows)):
-        return "block"
-    if count not in (1, rows, batch * rows):
-        raise TensorError(f"{name} of {of} must have 1, {rows} or {batch * rows if batch > 1 else list(in_blocks)} scales, got the "
-                          f"shape {list(held)}")
-    return "row" if count > 1 else "tensor"
+def _in_blocks(held: Axes, rows: int, blocks: tuple[int, int], batch: Axes) -> bool:
+    """Whether scales belong to blocks and to nothing else."""
+    return _ends(held, blocks, batch) and (blocks[1] > 1 or math.prod(held) not in (1, rows))
+
+
+def _ends(held: Axes, blocks: tuple[int, int], batch: Axes) -> bool:
+    """Whether scales have the shape of blocks of one product."""
+    return math.prod(batch) == 1 and held[-2:] == blocks and held[:-2] in ((), batch)
+
+
+def _axes(of: str, name: str, held: Axes, rows: int, blocks: tuple[int, int], batch: Axes) -> Axes:
+    """The axes that stretch to those of a batch and a scale for each row. A scale may have one for each row of all matrices or of each
+    one, which the last axis has, or the one before an axis of 1, or one for each matrix."""
+    if math.prod(held) == 1:
+        return (1,)
+    found = {(*held[:-len(end)], last) for end, last in (((rows,), rows), ((rows, 1), rows), ((1, rows), rows), ((1,), 1), ((1, 1), 1))
+             if held[-len(end):] == end and _stretches(held[:-len(end)], batch)}
+    whole = math.prod(batch) * rows
+    if held in ((whole,), (math.prod(batch), rows)):
+        found.add((*batch, rows))
+    ways = {(1,) * (len(batch) + 1 - len(one)) + one for one in found}
+    if len(ways) > 1:
+        raise TensorError(f"{name} of {of} has the shape {list(held)}: one for each of {rows} rows or for each matrix of {list(batch)}; "
+                          f"{[rows]} would work for rows of all, and {[*batch, rows]} for each row of each matrix")
+    if not ways:
+        raise TensorError(f"{name} of {of} must have 1, {rows} or {whole if whole > rows else list(blocks)} scales, got the shape "
+                          f"{list(held)}")
+    return ways.pop()
+
+
+def _stretches(held: Axes, batch: Axes) -> bool:
+    """Whether axes broadcast to those of a batch."""
+    return len(held) <= len(batch) and all(one in (1, other) for one, other in zip(held[::-1], batch[::-1], strict=False))
 
 
 def ones(of: str, like: Any, count: int, stream: Any) -> Any:

@@ -73,17 +73,17 @@ def readable_numbers(of: str, name: str, tensor: Any, facts: Facts, stream: Any,
     return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if by_columns else tensor.contiguous()
 
 
-def repeated(of: str, name: str, scales: Any, count: int, stream: Any) -> Any:
-    """`count` scales where a kernel reads so many: those that are given, again for each row or for each matrix of a batch."""
-    held = math.prod(scales.shape)
-    if held == count:
+def repeated(of: str, name: str, scales: Any, axes: tuple[int, ...], whole: tuple[int, ...], stream: Any) -> Any:
+    """Scales of some axes where a kernel reads a `whole`, to which they broadcast: again for each row or for each matrix of a batch."""
+    if math.prod(scales.shape) == math.prod(whole):
         return scales
     if isinstance(scales, np.ndarray):
-        return np.tile(scales.reshape(-1), count // held)
-    if not (hasattr(scales, "reshape") and hasattr(scales, "repeat")):
-        raise TensorError(f"{name} of {of} must have {count} scales where it is a {type(scales).__name__}, got {list(scales.shape)}")
+        return np.ascontiguousarray(np.broadcast_to(scales.reshape(axes), whole))
+    if not (can_copy(scales) and hasattr(scales, "reshape")):
+        raise TensorError(f"{name} of {of} must have {math.prod(whole)} scales where it is a {type(scales).__name__}, got "
+                          f"{list(scales.shape)}")
     check_stream(of, name, stream)
-    return scales.reshape(-1).repeat(count // held)
+    return scales.reshape(*axes).expand(*whole).contiguous()
 
 
 def with_zeros(tensor: Any, axis: int, size: int) -> Any:

@@ -95,7 +95,7 @@ def test_scales_of_rows_and_columns_and_of_blocks() -> None:
     with EmulatedDevice("gfx950") as device:
         by_rows = gemm.matmul(a, TorchTensor(b.T), np.empty((40, 130), BF16), a_scale=rows, b_scale=columns, device=device)
         by_blocks = gemm.matmul(a, TorchTensor(b.T), np.empty((40, 130), BF16), a_scale=blocks, b_scale=squares, device=device)
-        mixed = gemm.matmul(np.stack([a, a[::-1]]), TorchTensor(b.T), np.empty((2, 40, 130), BF16), a_scale=np.float32([0.5]),
+        mixed = gemm.matmul(np.stack([a, a[::-1]]), TorchTensor(b.T), np.empty((2, 40, 130), BF16), a_scale=np.float32([[2], [0.5]]),
                             b_scale=TorchTensor(columns), device=device)
     assert close(by_rows, (wide[0] * rows[:, None]) @ (wide[1] * columns[:, None]).T)
     assert close(mixed[1], 0.5 * wide[0][::-1] @ (wide[1] * columns[:, None]).T)
