@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -69,9 +71,27 @@ def check_writable(out: Any, of: str = "gemm.bf16") -> None:
         return
     if not out.flags.writeable:
         raise TensorError(f"out of {of} is read-only; an array whose flags.writeable is True would work")
-    if out.size and any(stride == 0 and count > 1 for stride, count in zip(out.strides, out.shape, strict=True)):
+    if not has_own_elements(out.shape, out.strides):
         raise TensorError(f"out of {of} must have memory of its own for each element, and its strides are {list(out.strides)}; "
-                          "an array without a stride of 0 would work")
+                          "a contiguous array would work")
+
+
+def has_own_elements(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether no two elements of an array lie in one place; strides are of any unit."""
+    steps = sorted((abs(stride), count) for stride, count in zip(strides, shape, strict=True) if count > 1)
+    reach = 0
+    for stride, count in steps:
+        if stride <= reach:  # lines may still pass between each other's elements
+            break
+        reach += (count - 1) * stride
+    else:
+        return True
+    if 0 in shape:
+        return True
+    places = np.zeros(1, np.int64)
+    for stride, count in steps:
+        places = np.unique(np.add.outer(places, stride * np.arange(count)))
+    return len(places) == math.prod(shape)
 
 
 class MemorySpan:
