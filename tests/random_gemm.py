@@ -22,6 +22,7 @@ from tests.drawn_cases import failed_of
 ORDERS = ("lockstep", "serial", "random:5")
 MOST = 600
 ALL = 10  # one of so many cases runs in all orders, the others in one of them by turns
+TILES = 24  # of dot products along an edge
 BUILDS = 60
 """Different builds: a build takes a second or more, and a run of another shape much less."""
 
@@ -59,10 +60,12 @@ def drawn_build(random: np.random.Generator) -> tuple[str, str, dict[str, Any]]:
 def drawn_shape(random: np.random.Generator, one: Built) -> dict[str, Any]:
     """Run parameters that the contract takes."""
     contract, build = one.kernel.contract, one.kernel.parameters
-    steps = contract.parameter("k").multiple_of
+    steps, most, edges = contract.parameter("k").multiple_of, MOST, [MOST, MOST]
+    if build["schedule"] == "dot-products":  # a workgroup has few elements of D and many columns of K
+        *of_d, of_k = map(int, str(build["tile"]).split("x"))
+        most, edges = 4 * of_k, [TILES * one for one in of_d]
     while True:
-        m, n = (int(np.exp(random.uniform(0, np.log(MOST + 1)))) for _ in range(2))
-        most = 4 * int(str(build["tile"]).rpartition("x")[2]) if build["schedule"] == "dot-products" else MOST
+        m, n = (int(np.exp(random.uniform(0, np.log(edge + 1)))) for edge in edges)
         k = steps * int(random.integers(1, max(2, most // steps + 1)))
         shape: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": int(random.choice([1, 1, 2, 3])),
                                  "alpha": float(random.choice([1.0, 1.0, -0.5])), "beta": float(random.choice([0.0, 0.0, 2.0]))}
