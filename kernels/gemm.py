@@ -1,5 +1,5 @@
 """Matrix products of the library on tensors: `matmul(a, b)` of any types, layouts and batches (kernels/matmul.py),
-`asmgen.kernels.gemm.bf16(a, b)`, `asmgen.kernels.gemm.mx(a, a_scale, b, b_scale, out)`.
+`asmgen.kernels.gemm.bf16(a, b)`, `asmgen.kernels.gemm.fp8(a, b)`, `asmgen.kernels.gemm.mx(a, a_scale, b, b_scale, out)`.
 
 A tensor is a PyTorch tensor, an object with DLPack, or a numpy array. PyTorch and DLPack tensors are used where they are, with their
 strides. A numpy array is moved to the device row by row without gaps, so that any view works; `out` is moved back into the elements that
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from asmgen.kernels.matmul import linear, matmul
+from asmgen.kernels.matmul import EIGHTS, Called, matmul, product
 from asmgen.kernels.microscaled import made_by_mx, mx
 from asmgen.kernels.tensors import TensorError, located, plain_name
 
-__all__ = ["TensorError", "bf16", "made_by_mx", "matmul", "mx"]
+__all__ = ["TensorError", "bf16", "fp8", "made_by_mx", "matmul", "mx"]
 
 _SHAPES = {"a": "[M, K]", "b": "[N, K]", "out": "[M, N]"}
 
@@ -49,4 +49,22 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
         if 0 in shape:
             raise TensorError(f"{name} of gemm.bf16 has no {'rows' if not shape[0] else 'columns'}: {letters} is {list(shape)}; 1 and more "
                               "would work")
-    return linear("gemm.bf16", a, b, out, device, stream)
+    return product(Called("gemm.bf16", b_by_rows=True), a, b, out, {}, 1.0, 0.0, None, False, device, stream)
+
+
+def fp8(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None, *, a_scale: Any = None, b_scale: Any = None,
+        bias: Any = None, c: Any = None, alpha: float = 1.0, beta: float = 0.0, out_dtype: Any = None, invariant: bool = False) -> Any:
+    """alpha a @ b.T + beta c + bias of float8 with float32 accumulation: `a` is [..., M, K], `b` is [..., N, K] as torch.nn.Linear holds
+    weights, each of a type of float8 that the GPU has (float8_e4m3fn, float8_e5m2 on gfx950; with fnuz on gfx942).
+
+    Scales are float32, one for a tensor, for each row of `a` and of `b`, or, on gfx950, for 1 x 128 of `a` and 128 x 128 of `b`. They, what
+    is made without `out`, and all else, lists and empty axes too, are as for `matmul`. Raises TensorError or ContractError, which name the
+    argument, before any launch.
+    """
+    for name, one in (("a", a), ("b", b)):
+        for tensor in one if isinstance(one, list | tuple) else [one]:
+            dtype = plain_name(located(name, tensor, "gemm.fp8")[1][2])
+            if dtype not in EIGHTS:
+                raise TensorError(f"{name} of gemm.fp8 must be one of {', '.join(EIGHTS)}, got {dtype}")
+    more = {"c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}
+    return product(Called("gemm.fp8", b_by_rows=True), a, b, out, more, alpha, beta, out_dtype, invariant, device, stream)

@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from asmgen.author.contract.contract import ContractError
+from asmgen.isa.quote import printable
 from asmgen.kernels.built import code_object
 from asmgen.kernels.matrixlists import addresses, called, check_apart, check_matrices, count_of, for_each_row, is_own, located_alike, member
-from asmgen.kernels.matrixscales import BLOCK, Axes, Scaling, blocks_of, ones, scaling_of
+from asmgen.kernels.matrixscales import BLOCK, Axes, Scaling, blocks_of, ones, scaling_of, stretches
 from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import (
@@ -41,9 +43,10 @@ ALIGNMENT = 16  # bytes of an address that 16-byte loads take
 _WORTH = 1 << 30
 """Multiply-adds of a product for which A and B are copied where they could be loaded by elements alone: 14 us at the 153 TFLOPS that such a
 kernel is predicted to reach on an MI355X, which is what the four launches of a copy with zeros take."""
+_LARGEST = float(np.finfo(np.float32).max)
 HALVES = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16"}
 OUTS = {**HALVES, "float32": "f32"}
-_EIGHTS = {"float8_e4m3fn": ("e4m3", "gfx950"), "float8_e5m2": ("e5m2", "gfx950"), "float8_e4m3fnuz": ("e4m3", "gfx942"),
+EIGHTS = {"float8_e4m3fn": ("e4m3", "gfx950"), "float8_e5m2": ("e5m2", "gfx950"), "float8_e4m3fnuz": ("e4m3", "gfx942"),
            "float8_e5m2fnuz": ("e5m2", "gfx942")}
 
 
@@ -71,9 +74,10 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     float16 or float32. Without `out` one is made like `a`, of `out_dtype` (by default the type of `a`, bfloat16 for float8). Each may be
     transposed: its rows, or its columns, have their elements side by side, with any stride between them. Leading axes are a batch; they
     broadcast as those of numpy do. PyTorch copies a view of what is read that lies in no such way (every second column, an expanded row, a
-    batch of several strides) on its current stream. `bias` has N elements of the type of `out`.
-    float8 takes scales in float32 (none: 1): one for a tensor, or one for each row of `a` ([..., M]) or each column of `b` ([..., N]), or
-    for 1 x 128 of `a` ([M, K / 128], best with columns side by side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose).
+    batch of several strides) on its current stream. `bias` has N elements of the type of `out`. Leading axes of `c` broadcast to the batch.
+    float8 takes scales in float32 (none: 1): one for a tensor or for each matrix ([..., 1, 1]), or one for each row of `a` ([..., M]) or
+    each column of `b` ([..., N]), whose leading axes broadcast to the batch, or for 1 x 128 of `a` ([M, K / 128], best with columns side by
+    side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose).
     Where an axis has no elements, nothing is launched, or D is beta c + bias where that axis is K.
 
     `a` and `b` may be lists of matrices of one shape, type and stride, which lie anywhere; a single one of the two serves all. Then `out`,
@@ -89,16 +93,56 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     product of PyTorch's tensors a fast one, on copies of `a` and `b` with zeros beyond K (not if `invariant` or with a `stream`). Raises
     TensorError or ContractError, which name the argument, before any launch.
     """
-    if beta and c is None:
-        raise TensorError(f"c of {_MATMUL.name} must be given where beta is {beta}")
+    return product(_MATMUL, a, b, out, {"c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}, alpha, beta, out_dtype, invariant,
+                   device, stream)
+
+
+def product(of: Called, a: Any, b: Any, out: Any, more: Mapping[str, Any], alpha: float, beta: float, out_dtype: Any, invariant: bool,
+            device: Any, stream: Any) -> Any:
+    """`matmul` for a function that takes B its own way; `more` has c, bias, a_scale and b_scale, or some of them."""
+    alpha, beta = (_factor(of, name, one) for name, one in (("alpha", alpha), ("beta", beta)))
+    more = {**dict.fromkeys(("c", "bias", "a_scale", "b_scale")), **more}
+    if beta and more["c"] is None:
+        raise TensorError(f"c of {of.name} must be given where beta is {beta}")
     if any(isinstance(one, list | tuple) for one in (a, b, out)):
-        return _lists(_MATMUL, {"a": a, "b": b, "d": out, "c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}, alpha, beta,
-                      out_dtype, invariant, device, stream)
+        return _lists(of, {"a": a, "b": b, "d": out, **more}, alpha, beta, out_dtype, invariant, device, stream)
     if out is None:
-        out = _empty(_MATMUL, a, b, out_dtype)
-    a, b = (_broadcast(one, out) for one in (a, b))
-    tensors = {"a": a, "b": b, "d": out, "c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}
-    return _start(_MATMUL, {name: tensor for name, tensor in tensors.items() if tensor is not None}, alpha, beta, device, stream, invariant)
+        out = _empty(of, a, b, out_dtype)
+    else:
+        _check_type(of, out, out_dtype)
+    a, b, c = (_broadcast(one, out) for one in (a, b, more["c"]))
+    tensors = {name: tensor for name, tensor in {**more, "a": a, "b": b, "c": c, "d": out}.items() if tensor is not None}
+    _ready(of, tensors, alpha, beta, device, stream, invariant).start(stream)
+    return out
+
+
+def _factor(of: Called, name: str, given: Any) -> float:
+    """Alpha or beta as Python's number."""
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        given = given[()]
+    counts = isinstance(given, Real) and not isinstance(given, bool | np.bool_)
+    if not (counts and -_LARGEST <= given <= _LARGEST):
+        raise TensorError(f"{name} of {of.name} must be a finite number of float32, got "
+                          f"{printable(repr(given)) if isinstance(given, int | float | complex) else kind_of(given)}")
+    return float(given)
+
+
+def _check_type(of: Called, out: Any, dtype: Any) -> None:
+    """Raises TensorError for an `out` that is given and has another type than is asked for."""
+    its = plain_name(located("out", out, of.name)[1][2])
+    if dtype is not None and _type_named(of, dtype) != its:
+        raise TensorError(f"out of {of.name} is {its}, and out_dtype is {_type_named(of, dtype)}; one of the two would do")
+
+
+def _type_named(of: Called, dtype: Any) -> str:
+    """The name of a type of numpy or of PyTorch."""
+    try:
+        name = plain_name(str(dtype)) if isinstance(dtype, str) or str(dtype).startswith("torch.") else np.dtype(dtype).name
+    except TypeError:
+        name = printable(repr(dtype))
+    if name not in OUTS:
+        raise TensorError(f"out_dtype of {of.name} must be bfloat16, float16 or float32, got {name}")
+    return name
 
 
 def _lists(of: Called, given: Mapping[str, Any], alpha: float, beta: float, out_dtype: Any, invariant: bool, device: Any,
@@ -130,6 +174,8 @@ def _expanded(of: Called, given: Mapping[str, Any], count: int, out_dtype: Any) 
     check_matrices(of.name, every)
     if "d" not in every:
         every["d"] = [_empty(of, a, b, out_dtype) for a, b in zip(every["a"], every["b"], strict=True)]
+    elif every["d"]:
+        _check_type(of, every["d"][0], out_dtype)
     return every
 
 
@@ -168,21 +214,6 @@ def _start_lists(of: Called, every: dict[str, list[Any]], more: dict[str, Any], 
                     for name, some in places.items()}
         null = dict.fromkeys((*plan.unread, "a", "b", "c", "d"), 0)
         plan.launches.start(device, {**null, **pointers, **numbers, **plan.numbers}, stream)
-
-
-def linear(of: str, a: Any, b: Any, out: Any, device: Any, stream: Any) -> Any:
-    """a @ b.T for a function of that name: `b` is [N, K], the rest as of `matmul`, lists too."""
-    called = Called(of, b_by_rows=True)
-    if any(isinstance(one, list | tuple) for one in (a, b, out)):
-        given = dict.fromkeys(("c", "bias", "a_scale", "b_scale")) | {"a": a, "b": b, "d": out}
-        return _lists(called, given, 1.0, 0.0, None, False, device, stream)
-    return _start(called, {"a": a, "b": b, "d": _empty(called, a, b, None) if out is None else out}, 1.0, 0.0, device, stream)
-
-
-def _start(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any, invariant: bool = False) -> Any:
-    """Launch the product of these tensors, by the names of the kernels' arguments; returns D."""
-    _ready(of, tensors, alpha, beta, device, stream, invariant).start(stream)
-    return tensors["d"]
 
 
 @dataclass(frozen=True)
@@ -292,7 +323,8 @@ def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ..
         raise TensorError(f"b of {of.name} must {wanted}")
     batch = _batch(of, shapes["a"][:-2], shapes["b"][:-2])
     for name in ("d", *(["c"] if "c" in known else [])):
-        if shapes[name] != (*batch, m, n):
+        leading = batch if name == "d" else shapes[name][:-2]
+        if shapes[name] != (*leading, m, n) or not stretches(leading, batch):
             raise TensorError(f"{called(name)} of {of.name} must be {[*batch, m, n]}, got {list(shapes[name])}")
     name, build = _types(of, known, arch)
     by_rows = known["b"] if of.b_by_rows else (_swapped(shapes["b"]), _swapped(known["b"][1]), known["b"][2])
@@ -364,12 +396,12 @@ def _types(of: Called, known: Mapping[str, Facts], arch: str) -> tuple[str, dict
         raise TensorError(f"c of {of.name} must be of the type of out, {types['d']}, got {plain_name(known['c'][2])}")
     if types["a"] in HALVES and types["b"] in HALVES and HALVES[types["a"]] == HALVES[types["b"]]:
         return "gemm-bf16", {"dtype": HALVES[types["a"]], "out": out}
-    if types["a"] in _EIGHTS and types["b"] in _EIGHTS:
+    if types["a"] in EIGHTS and types["b"] in EIGHTS:
         for name in "ab":
-            if _EIGHTS[types[name]][1] != arch:
-                works = " and ".join(one for one, (_, where) in _EIGHTS.items() if where == arch)
+            if EIGHTS[types[name]][1] != arch:
+                works = " and ".join(one for one, (_, where) in EIGHTS.items() if where == arch)
                 raise TensorError(f"{name} of {of.name} is {types[name]}, whose numbers {arch} does not have; it has {works}")
-        return "gemm-fp8", {"a_dtype": _EIGHTS[types["a"]][0], "b_dtype": _EIGHTS[types["b"]][0], "out": out}
+        return "gemm-fp8", {"a_dtype": EIGHTS[types["a"]][0], "b_dtype": EIGHTS[types["b"]][0], "out": out}
     raise TensorError(f"a and b of {of.name} must be both bfloat16, both float16, or both float8, got {types['a']} and {types['b']}")
 
 
@@ -411,13 +443,11 @@ def _empty(of: Called, a: Any, b: Any, dtype: Any) -> Any:
     one, other = (located(name, tensor, of.name)[1] for name, tensor in (("a", a), ("b", b)))
     _check_axes(of, {"a": one[0], "b": other[0]})
     shape = (*_batch(of, one[0][:-2], other[0][:-2]), *one[0][-2:-1], of.inner(other[0])[1])
-    wide = plain_name(one[2]) in _EIGHTS
+    name = _type_named(of, dtype) if dtype is not None else "bfloat16" if plain_name(one[2]) in EIGHTS else ""
     if isinstance(a, np.ndarray):
-        return np.empty(shape, dtype if dtype is not None else _bfloat16() if wide else a.dtype)
+        return np.empty(shape, numpy_type(name) if name else a.dtype)
     if hasattr(a, "new_empty"):
-        if dtype is None and not wide:
-            return a.new_empty(shape)
-        return a.new_empty(shape, dtype=dtype if dtype is not None else importlib.import_module("torch").bfloat16)
+        return a.new_empty(shape, dtype=getattr(importlib.import_module("torch"), name)) if name else a.new_empty(shape)
     raise TensorError(f"out of {of.name} must be given where a is a {type(a).__name__}")
 
 
@@ -429,9 +459,3 @@ def _broadcast(one: Any, out: Any) -> Any:
         return np.ascontiguousarray(np.broadcast_to(one, (*out.shape[:-2], *one.shape[-2:])))
     except ValueError:  # the plan says what is wrong
         return one
-
-
-def _bfloat16() -> Any:
-    import ml_dtypes
-
-    return ml_dtypes.bfloat16

@@ -72,7 +72,7 @@ def _axes(of: str, name: str, held: Axes, rows: int, blocks: tuple[int, int], ba
     if math.prod(held) == 1:
         return (1,)
     found = {(*held[:-len(end)], last) for end, last in (((rows,), rows), ((rows, 1), rows), ((1, rows), rows), ((1,), 1), ((1, 1), 1))
-             if held[-len(end):] == end and _stretches(held[:-len(end)], batch)}
+             if held[-len(end):] == end and stretches(held[:-len(end)], batch)}
     whole = math.prod(batch) * rows
     if held in ((whole,), (math.prod(batch), rows)):
         found.add((*batch, rows))
@@ -86,7 +86,7 @@ def _axes(of: str, name: str, held: Axes, rows: int, blocks: tuple[int, int], ba
     return ways.pop()
 
 
-def _stretches(held: Axes, batch: Axes) -> bool:
+def stretches(held: Axes, batch: Axes) -> bool:
     """Whether axes broadcast to those of a batch."""
     return len(held) <= len(batch) and all(one in (1, other) for one, other in zip(held[::-1], batch[::-1], strict=False))
 

@@ -11,6 +11,7 @@ import pytest
 from asmgen.kernels import gemm
 from asmgen.kernels import matmul as module
 from asmgen.kernels.registry import family
+from asmgen.kernels.tensors import has_own_elements
 from asmgen.launch.emulated import EmulatedDevice
 from tests.launch.test_launch_values import TorchTensor
 
@@ -109,6 +110,11 @@ def test_scales_of_rows_and_columns_and_of_blocks() -> None:
     ({"b": drawn(2, (64, 24), np.float16)}, "both bfloat16"), ({"a": drawn(1, (8, 64), ml_dtypes.float8_e4m3fnuz)}, "both bfloat16"),
     ({"a_scale": np.ones(1, np.float32)}, "belong to float8"), ({"bias": drawn(1, (8,))}, "bias of gemm.matmul must have N = 24"),
     ({"a": TorchTensor(drawn(1, (8, 128))[:, ::2]), "stream": 1}, "a copy of it would run on PyTorch's current stream"),
+    ({"alpha": float("nan")}, "alpha of gemm.matmul must be a finite number of float32, got nan"), ({"alpha": 1e39}, "float32, got 1e.39"),
+    ({"beta": np.ones(2)}, "beta of gemm.matmul must be a finite number of float32, got a ndarray"), ({"alpha": True}, "got True"),
+    ({"c": drawn(1, (2, 8, 24)), "beta": 1.0}, r"c of gemm.matmul must be \[8, 24\]"),
+    ({"out_dtype": "float16"}, "out of gemm.matmul is bfloat16, and out_dtype is float16"), ({"out_dtype": np.int8}, "float32, got int8"),
+    ({"out": np.lib.stride_tricks.as_strided(np.zeros(220, BF16), (8, 24), (40, 2))}, "out of gemm.matmul must have memory of its own"),
     ({"out": TorchTensor(np.empty((8, 48), BF16)[:, ::2])}, "out of gemm.matmul must have the elements of its rows"),
 ])
 def test_what_it_refuses(change: dict[str, Any], sentence: str) -> None:
@@ -151,6 +157,23 @@ def test_a_single_row_of_c_lies_as_out_does() -> None:
     assert close(out.T[:1], a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)) and not out[:, 1:].any()
 
 
+@pytest.mark.parametrize("kind", [np.asarray, TorchTensor])
+def test_one_c_for_a_batch(kind: type) -> None:
+    a, b, c = drawn(1, (2, 3, 9, 64)), drawn(2, (64, 8)), drawn(3, (3, 9, 8))
+    with EmulatedDevice("gfx950") as device:
+        found = gemm.matmul(kind(a), kind(b), c=kind(c), beta=np.array(1.0), device=device)
+    assert close(getattr(found, "array", found), a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64))
+
+
+def test_fp8_takes_weights_by_rows() -> None:
+    a, b = drawn(1, (9, 128), E4M3), drawn(2, (24, 128), ml_dtypes.float8_e5m2)
+    with EmulatedDevice("gfx950") as device:
+        found = gemm.fp8(a, b, a_scale=np.float32([2]), device=device)
+        with pytest.raises(gemm.TensorError, match="b of gemm.fp8 must be one of float8_e4m3fn, .*, got bfloat16"):
+            gemm.fp8(a, drawn(2, (24, 128)), device=device)
+    assert found.dtype == BF16 and close(found, 2 * a.astype(np.float64) @ b.astype(np.float64).T)
+
+
 @pytest.mark.parametrize("shape", [(0, 5, 3), (4, 5, 0), (4, 0, 3)])
 def test_axes_without_elements(shape: tuple[int, int, int]) -> None:
     m, k, n = shape
@@ -161,6 +184,14 @@ def test_axes_without_elements(shape: tuple[int, int, int]) -> None:
         listed = gemm.matmul([a, a], b, c=[c, 2 * c], beta=2.0, bias=bias, device=device)
     assert found.shape == (m, n) and (found == 3).all()
     assert len(listed) == 2 and (listed[0] == 3).all() and (listed[1] == 5).all()
+
+
+@pytest.mark.parametrize(("shape", "strides", "own"), [
+    ((3, 4), (4, 1), True), ((3, 4), (3, 1), False), ((3, 4), (0, 1), False), ((1, 4), (0, 1), True), ((0, 4), (0, 1), True),
+    ((4, 2), (2, 3), True), ((4, 2), (1, 3), False), ((2, 3, 4), (4, 8, 1), True), ((3, 4), (-4, 1), True),
+])
+def test_elements_that_lie_in_one_place(shape: tuple[int, ...], strides: tuple[int, ...], own: bool) -> None:
+    assert has_own_elements(shape, strides) == own
 
 
 def test_out_shares_nothing_with_what_is_read() -> None:

@@ -39,7 +39,7 @@ def stand_in() -> tuple[Any, dict[str, Any]]:
         ops[name] = SimpleNamespace(run=run, mutates=mutates_args, schema=schema)
         return Operator(ops[name])
 
-    return SimpleNamespace(library=SimpleNamespace(custom_op=custom_op), float32="float32"), ops
+    return SimpleNamespace(library=SimpleNamespace(custom_op=custom_op), float32="float32", bfloat16=ml_dtypes.bfloat16), ops
 
 
 def test_operators_are_defined_and_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +66,16 @@ def test_operators_are_defined_and_right(monkeypatch: pytest.MonkeyPatch) -> Non
     into.run(a, b, out)
     for found in (product.run(a, b), out):
         assert found.shape == (40, 24) and np.abs(found.array.astype(np.float64) - expected).max() < 0.2
+    eights, eights_into, general = (ops[f"asmgen::{name}"] for name in ("gemm_fp8", "gemm_fp8_out", "matmul"))
+    assert (eights.mutates, eights_into.mutates, general.schema) == ((), ("out",), eights.schema)
+    a, b = (TorchTensor(rng.standard_normal((rows, 64)).astype(ml_dtypes.float8_e4m3fnuz)) for rows in (20, 24))
+    scale, bias = TorchTensor(np.float32([0.5])), TorchTensor(np.arange(24).astype(ml_dtypes.bfloat16))
+    expected = 0.5 * a.array.astype(np.float64) @ b.array.astype(np.float64).T + np.arange(24)
+    out = a.new_empty((20, 24), ml_dtypes.bfloat16)
+    eights_into.run(a, b, out, scale, TorchTensor(np.float32([1])), bias, alpha=1.0)
+    assert np.abs(out.array.astype(np.float64) - expected).max() < 0.2
+    for made in (eights.shapes(a, b, scale), general.shapes(a, b.transpose(0, 1), scale)):
+        assert made.shape == (20, 24) and made.dtype == "torch.bfloat16"
 
 
 class Contiguous(TorchTensor):
