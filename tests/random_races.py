@@ -1,8 +1,9 @@
 """`python -m tests.random_races [PROGRAMS] [FIRST]`: random programs of two waves over LDS; what is proven never races on the emulator.
 
-A program draws reads, writes, atomics and loads into LDS of bytes that the waves share or not, waits, barriers, loops of known and unknown
-rounds over buffers that take turns, branches that all waves take alike, that each takes by its number or by what it read, halves a barrier
-apart, partial EXEC, and waves that end early. It runs with several arguments in several orders of waves.
+A program draws reads, writes, atomics and loads into LDS of bytes that the waves share or not, waits, barriers, loops of known and
+unknown rounds over buffers that take turns, branches that all waves take alike, that each takes by its number or by what it read, halves
+a barrier apart, waves with loops of their own that count alike or not, partial EXEC, and waves that end early. It runs with several
+arguments in several orders of waves.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class RaceProgram:
 
     def statement(self, depth: int, barriers: bool) -> None:
         """Any statement; with `barriers` it may hold some."""
-        kind = self.pick.randrange(14)
+        kind = self.pick.randrange(15)
         if kind < 5 or depth == 0:
             self.accesses()
             if self.pick.random() < self.ordered:
@@ -110,6 +111,8 @@ class RaceProgram:
             self.loop(depth, barriers)
         elif kind == 12 and barriers:
             self.late(depth)
+        elif kind == 13 and barriers:
+            self.roles(depth)
         elif self.pick.random() < 0.2 and barriers:
             self.ends()
 
@@ -155,6 +158,25 @@ class RaceProgram:
         if self.pick.random() < 0.5:
             self.lines += ["v_xor_b32 v7, 0x200, v7", "s_xor_b32 s24, s24, 0x200"]
         self.lines += [f"s_sub_u32 {counter}, {counter}, 1", f"s_cmp_lg_u32 {counter}, 0", f"s_cbranch_scc1 {head}"]
+
+    def roles(self, depth: int) -> None:
+        """Each wave has a loop of its own, whose rounds follow from the argument by the same code, or, seldom, by other code."""
+        over, end = self.label(), self.label()
+        counter, mask = f"s{50 + depth}", self.pick.randint(0, 3)
+        self.lines += [f"s_cmp_eq_u32 s20, {self.pick.randint(0, 1)}", f"s_cbranch_scc1 {over}"]
+        for first in (True, False):
+            head, skip, more = self.label(), self.label(), self.pick.random() < 0.1
+            self.lines += [f"s_bfe_u32 {counter}, s30, 0x20004", f"s_add_u32 {counter}, {counter}, {1 + more}", f"{head}:"]
+            self.body(0, False)
+            self.wait()
+            self.lines.append("s_barrier")
+            if mask:
+                self.lines += [f"s_bitcmp1_b32 {counter}, {mask - 1}", f"s_cbranch_scc0 {skip}"]
+            self.body(0, False)
+            self.wait()
+            self.lines += ["s_barrier", f"{skip}:", f"s_sub_u32 {counter}, {counter}, 1", f"s_cmp_lg_u32 {counter}, 0",
+                           f"s_cbranch_scc1 {head}"]
+            self.lines += [f"s_branch {end}", f"{over}:"] if first else [f"{end}:"]
 
     def late(self, depth: int) -> None:
         """One wave runs a barrier late."""

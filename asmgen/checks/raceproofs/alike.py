@@ -3,8 +3,8 @@
 Arguments and workgroup ids are the same for all waves, and so is what is computed of them and what scalar loads bring from addresses that
 are the same. A register may differ where it comes from a work-item's number, a vector load, LDS, an atomic, the hardware or the time; and
 where it is written on a way that only one of the waves may go. Lanes that EXEC leaves out keep what they held. A branch on such a register
-is decided by each wave for itself, as is each branch on such a way. So is, to keep it simple, a branch in a loop without a barrier: it has
-no say in what barriers divide.
+is decided by each wave for itself, as is each branch on such a way, unless both compute alike there (`alikecode`). So is, to keep it
+simple, a branch in a loop without a barrier: it has no say in what barriers divide.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from operator import and_, or_
 
+from asmgen.checks.raceproofs.alikecode import AlikeCode, AlikeWays
 from asmgen.checks.raceproofs.valuepaths import Node, ValuePaths
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import AGPR_COUNT, NAMED, TTMP_BASE, TTMP_COUNT, VGPR_COUNT, Reg, v
@@ -33,7 +34,7 @@ class AlikeBranches:
     def __init__(self, paths: ValuePaths, barriers: Sequence[bool], at_begin: int = 0) -> None:
         self._paths, self._blocks = paths, paths.flow.blocks
         self._instructions = paths.program.instructions
-        own = [_its_own(instruction) for instruction in self._instructions]
+        self._alone = own = [_its_own(instruction) for instruction in self._instructions]
         steps: dict[tuple[int, tuple[tuple[int, bool], ...]], list[tuple[int, int, int, bool, int]]] = {}
         for node in paths.nodes:
             if (node.block, tuple(node.lanes)) not in steps:
@@ -50,13 +51,12 @@ class AlikeBranches:
         self._ahead = reached(self._leading, [number for number, barrier in enumerate(self._barriers) if barrier])
         """Nodes at or after which a barrier may follow."""
         self._free = self._without_barrier()
-        self._known: dict[frozenset[int], tuple[frozenset[int], bool]] = {}
+        self._known: dict[frozenset[int], AlikeWays] = {}
         self._outcomes: dict[int, list[frozenset[int]]] = {}
         self._unfollowed: dict[frozenset[int], frozenset[int]] = {}
 
-    def common(self, one: int, other: int) -> tuple[frozenset[int], bool]:
-        """The blocks at whose ends waves `one` and `other` decide alike, each at its n-th time there; and whether the two may pass
-        barriers on ways of their own, by decisions of their own."""
+    def common(self, one: int, other: int) -> AlikeWays:
+        """Where waves `one` and `other` decide alike."""
         differing = self._differing_ends(one, other)
         if differing not in self._known:
             self._known[differing] = self._solve(differing)
@@ -82,7 +82,7 @@ class AlikeBranches:
             self._outcomes[wave] = [frozenset(one) for one in found]
         return self._outcomes[wave]
 
-    def _solve(self, undecided: frozenset[int]) -> tuple[frozenset[int], bool]:
+    def _solve(self, undecided: frozenset[int]) -> AlikeWays:
         """Branches on registers that differ, and what differs by them, until nothing is new."""
         nodes = self._paths.nodes
         apart: frozenset[int] = frozenset()
@@ -104,8 +104,10 @@ class AlikeBranches:
                 break
         not_common = apart | {nodes[number].block for number in inside}
         self._unfollowed[undecided] = frozenset(number for number in self._free if len(self._blocks[number].successors) > 1) - not_common
-        own = any(len(nodes[number].ways) > 1 and nodes[number].block not in self._free for number in inside)
-        return frozenset(block.number for block in self._blocks if len(block.successors) > 1) - not_common - self._free, own
+        computed, decided = AlikeCode(self._paths, inside, self._ahead, self._alone, differ, self._free).followed()
+        own = any(len(nodes[number].ways) > 1 and nodes[number].block not in self._free | decided.keys() for number in inside)
+        branches = frozenset(block.number for block in self._blocks if len(block.successors) > 1) - not_common - self._free
+        return AlikeWays(branches, own, inside & self._ahead, computed, decided)
 
     def _differing(self, inside: frozenset[int]) -> list[int]:
         """The registers that may differ, as bits, after each node; all that is written in nodes `inside` may."""

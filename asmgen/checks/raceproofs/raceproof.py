@@ -14,33 +14,22 @@ from __future__ import annotations
 
 from asmgen.checks.counters.ledger import operations_of
 from asmgen.checks.raceproofs.alike import AlikeBranches
+from asmgen.checks.raceproofs.alikecode import AlikeWays
 from asmgen.checks.raceproofs.conflicts import Conflict, Conflicts
-from asmgen.checks.raceproofs.intervals import END, Decision, Intervals, Way
+from asmgen.checks.raceproofs.intervals import END, Intervals
 from asmgen.checks.raceproofs.lifetimes import Key, lifetimes
 from asmgen.checks.raceproofs.outcome import PROVEN, REFUTED, UNKNOWN, CannotTell, RaceProof, StaticRace
 from asmgen.checks.raceproofs.straight import contrary, straight
+from asmgen.checks.raceproofs.twowaves import TwoWaves, onward
 from asmgen.checks.raceproofs.valuepaths import FEW, MANY, SOME, ValuePaths
 from asmgen.isa.opcode import is_lds_dma
-from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 
 _MOST_STATES = 20_000
-_MOST_PENDING = 64
 ALIKE = "scalar loads from one address bring all waves of a workgroup the same"
 WHOLE = "a workgroup has {} work-items"
-
-
-@dataclass(frozen=True)
-class _TwoWaves:
-    """Two waves at barriers with the same number. `pending` are decisions that the one which is `ahead` (1: the first, -1: the second) has
-    taken and the other will take; None where nothing is known of what the two decide."""
-
-    one: Key
-    other: Key
-    ahead: int
-    pending: tuple[Decision, ...] | None
 
 
 def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int | None = None, once: bool = False,
@@ -104,7 +93,7 @@ class _Proof:
         barriers = [any(self._operations[position].barrier for position in range(one.first, one.last + 1)) for one in flow.blocks]
         self._alike = AlikeBranches(self._paths, barriers, begin)
         self._conflicts = Conflicts(self._paths, kinds)
-        self._intervals: dict[tuple[int, frozenset[int]], Intervals] = {}
+        self._intervals: dict[tuple[int, AlikeWays], Intervals] = {}
         self._states = 0
 
     def judged(self, block: tuple[int, int, int], assumed: tuple[str, ...]) -> RaceProof:
@@ -115,7 +104,9 @@ class _Proof:
             for other in classes[number:]:
                 if one == other and not one & one - 1:
                     continue
-                proof = self._of_pair(one, other, block, assumed)
+                proof = self._of_pair(one, other, block, assumed, False)
+                if proof is not None:
+                    proof = self._of_pair(one, other, block, assumed, True)
                 if proof is not None and proof.status == REFUTED:
                     return proof
                 unknown = unknown or proof
@@ -141,17 +132,19 @@ class _Proof:
             found[visited] = found.get(visited, 0) | 1 << wave
         return list(found.values())
 
-    def _of(self, waves: int, common: frozenset[int]) -> Intervals:
-        if (waves, common) not in self._intervals:
-            self._intervals[waves, common] = Intervals(self._paths, self._operations, self._alive, self._accesses, waves, common)
-        return self._intervals[waves, common]
+    def _of(self, waves: int, alike: AlikeWays) -> Intervals:
+        if (waves, alike) not in self._intervals:
+            self._intervals[waves, alike] = Intervals(self._paths, self._operations, self._alive, self._accesses, waves, alike)
+        return self._intervals[waves, alike]
 
-    def _of_pair(self, one: int, other: int, block: tuple[int, int, int], assumed: tuple[str, ...]) -> RaceProof | None:
-        """The first race of waves of two classes, else where the proof stops; None for nothing."""
+    def _of_pair(self, one: int, other: int, block: tuple[int, int, int], assumed: tuple[str, ...], followed: bool) -> RaceProof | None:
+        """The first race of waves of two classes, else where the proof stops; None for nothing. What is alive over barriers is that of any
+        way to them, or `followed` along the ways that the two have come, which takes more states."""
         lowest = (one & -one).bit_length() - 1, (other & -other).bit_length() - 1
-        common, own = self._alike.common(*lowest)
-        mine, theirs = self._of(one, common), self._of(other, common)
-        waiting = [_TwoWaves((start, -1), (start, -1), 0, ()) for start in self._paths.starts
+        alike = self._alike.common(*lowest)
+        both = self._of(one, alike), self._of(other, alike)
+        nothing = frozenset[Key]()
+        waiting = [TwoWaves((start, -1), (start, -1), 0, (), (nothing, nothing) if followed else None) for start in self._paths.starts
                    if self._paths.nodes[start].waves & (one | other) == one | other]
         seen = set(waiting)
         unknown: RaceProof | None = None
@@ -161,28 +154,21 @@ class _Proof:
             self._states += 1
             if len(seen) > _MOST_STATES:
                 raise CannotTell("two waves may be at too many pairs of barriers", max(0, pair.one[1]))
-            for first in self._ways(mine, pair.one):
-                for second in self._ways(theirs, pair.other):
-                    following = _next(pair, first, second)
-                    if following is None:
-                        continue
-                    if (first.accesses, second.accesses) not in looked:
-                        looked.add((first.accesses, second.accesses))
-                        conflict = self._conflicts.between(first.accesses, one, second.accesses, other)
-                        proof = None if conflict is None else self._judge(conflict, pair, own, block, assumed)
-                        if proof is not None and proof.status == REFUTED:
-                            return proof
-                        unknown = unknown or proof
-                    if (following.one, following.other) != (END, END) and following not in seen:
-                        seen.add(following)
-                        waiting.append(following)
+            for following, mine, theirs in onward(pair, *both):
+                if (mine, theirs) not in looked:
+                    looked.add((mine, theirs))
+                    conflict = self._conflicts.between(mine, one, theirs, other)
+                    proof = None if conflict is None else self._judge(conflict, pair, both, alike.own, block, assumed)
+                    if proof is not None and proof.status == REFUTED:
+                        return proof
+                    unknown = unknown or proof
+                if (following.one, following.other) != (END, END) and following not in seen:
+                    seen.add(following)
+                    waiting.append(following)
         return unknown
 
-    @staticmethod
-    def _ways(intervals: Intervals, barrier: Key) -> tuple[Way, ...]:
-        return (Way((), intervals.left, END),) if barrier == END else intervals.ways(barrier)
-
-    def _judge(self, conflict: Conflict, pair: _TwoWaves, own: bool, block: tuple[int, int, int], assumed: tuple[str, ...]) -> RaceProof:
+    def _judge(self, conflict: Conflict, pair: TwoWaves, both: tuple[Intervals, Intervals], own: bool, block: tuple[int, int, int],
+               assumed: tuple[str, ...]) -> RaceProof:
         """A race where both places are known and nothing speaks against the ways that lead there."""
         first, second = conflict.first, conflict.second
         instructions = self._paths.program.instructions
@@ -198,8 +184,8 @@ class _Proof:
             doubt = "whether they write different numbers is not known"
         elif own or pair.pending is None:
             doubt = "the two waves go ways of their own, and when each leaves its loops is not known"
-        elif not all(straight(self._paths, barrier, key, self._alive, 1 << wave)
-                     for barrier, key, wave in ((pair.one, first, race.waves[0]), (pair.other, second, race.waves[1]))):
+        elif not all(straight(self._paths, barrier, key, key in alive, self._alive, 1 << wave) for barrier, key, alive, wave in
+                     zip((pair.one, pair.other), (first, second), pair.flying(*both), race.waves, strict=True)):
             doubt = "it is not known whether these ways are ever taken"
         elif contrary(self._paths, self._alike.unfollowed(*race.waves), (pair.one, first), (pair.other, second),
                       (1 << race.waves[0], 1 << race.waves[1])):
@@ -207,21 +193,3 @@ class _Proof:
         reason = race.sentence(self._paths.program)
         return RaceProof(UNKNOWN if doubt else REFUTED, f"{reason} ({doubt})" if doubt else reason, first[1], race, block, assumed,
                          self._states)
-
-
-def _next(pair: _TwoWaves, first: Way, second: Way) -> _TwoWaves | None:
-    """Where two waves are after one of these ways each; None where they would not decide so."""
-    if pair.pending is None or END in (pair.one, pair.other):
-        return _TwoWaves(first.after, second.after, 0, None)
-    mine = (*pair.pending, *first.decisions) if pair.ahead > 0 else first.decisions
-    theirs = (*pair.pending, *second.decisions) if pair.ahead < 0 else second.decisions
-    for (block, target), (other, onward) in zip(mine, theirs, strict=False):
-        if block != other:
-            return _TwoWaves(first.after, second.after, 0, None)
-        if target != onward:
-            return None
-    met = min(len(mine), len(theirs))
-    pending = mine[met:] or theirs[met:]
-    if len(pending) > _MOST_PENDING:
-        return _TwoWaves(first.after, second.after, 0, None)
-    return _TwoWaves(first.after, second.after, (len(mine) > met) - (len(theirs) > met), pending)

@@ -13,9 +13,8 @@ from asmgen.regalloc.dataflow import reached
 _LONGEST = 2000
 
 
-def straight(paths: ValuePaths, barrier: Key, access: Key, alive: Lifetimes, waves: int) -> bool:
-    """Whether such a way leads from a barrier (or a begin) to an access after it, or from an access to a barrier over which it lives."""
-    flying = access in alive.at_barrier.get(barrier, frozenset())
+def straight(paths: ValuePaths, barrier: Key, access: Key, flying: bool, alive: Lifetimes, waves: int) -> bool:
+    """Whether such a way leads from a barrier (or a begin) to an access after it, or from an access that is `flying` there to a barrier."""
     return flying and _leads(paths, access, barrier, waves, set()) \
         or _leads(paths, barrier, access, waves, _inevitable(paths, access, alive, waves))
 
