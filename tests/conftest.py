@@ -6,6 +6,7 @@ import gc
 import os
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,11 @@ from asmgen.toolchain import ToolError, find_toolchain, require_objdump
 settings.register_profile("asmgen", derandomize=True, deadline=None, database=None)
 settings.load_profile("asmgen")
 
-# Looking for unreachable circles every 700 new objects takes a quarter of the time of tests that build and emulate kernels.
-gc.set_threshold(50_000, 20, 50)
+# Launches are held in circles. They are looked for after each test, among what it has made, which is warm then, and within a test among a
+# million objects at a time. What Python finds by itself it finds late: workers held gigabytes, and looking there took a tenth of the suite.
+gc.set_threshold(1_000_000, 1_000, 1_000)
+MADE = 2_000
+"""How many objects a test leaves behind at least before they are looked at."""
 
 
 def missing_objdump() -> str:
@@ -131,6 +135,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if reason:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # modules and tests, which stay to the end
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+    elif gc.get_count()[0] > MADE:
+        gc.collect(1)
 
 
 def skip_reasons(terminalreporter: pytest.TerminalReporter) -> Counter[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import asmgen as ag
+from asmgen.kernels.registry import family as library_family
 from asmgen.tools.build import build_kernel, write_built
 from asmgen.tools.runner import run_kernel
 
@@ -245,3 +248,17 @@ def test_arguments_inside_of_a_block() -> None:
             k.s_mov_b32(k.registers.sgprs(1, "copy"), k.argument("alpha"))
 
     assert "s_mov_b32" in [item.name for item in made.build("gfx950", {"tile": "512"}).program.instructions]
+
+
+def test_what_a_kernel_was_made_from_is_free_as_soon_as_the_kernel_is() -> None:
+    """Nothing waits for a search for cycles: a process that builds many kernels would hold gigabytes until there is one."""
+    made = library_family("gemm-bf16")
+    kernel = made.build("gfx950", {})  # with a pipeline and an epilogue, whose functions know the builder
+    gc.collect()
+    gc.disable()
+    try:
+        program = weakref.ref(kernel.program)
+        del kernel
+        assert program() is None
+    finally:
+        gc.enable()

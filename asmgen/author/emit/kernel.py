@@ -305,6 +305,14 @@ class KernelBuilder(Builder):
         return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions(), self.tiles,
                       tuple(self.remarks), tuple(self.steps), tuple(self.paths))
 
+    def let_go(self) -> None:
+        """Hold nothing any more that holds this builder: what a kernel was made from is then free as soon as the kernel is, without a
+        search for cycles. Nothing is written after that."""
+        self.registers.position = functools.partial(int, self.position)
+        self.paths = []
+        for name in [name for name, value in vars(self).items() if isinstance(value, functools.partial)]:
+            delattr(self, name)
+
     def _regions(self) -> tuple[MapColumn, ...]:
         first = [] if self.regions and not self.regions[0][1] else [("prologue" if self.regions else "kernel", 0)]
         starts = [*first, *self.regions, ("", self.position)]

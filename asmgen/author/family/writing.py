@@ -39,14 +39,16 @@ def write_kernel(writer: FunctionType, contract: KernelContract, variant: Varian
     except Exception as error:
         line = _line_of(error, writer.__code__.co_filename)
         raise AsmgenError(f"{writer.__name__} raised {type(error).__name__}: {error}", line) from error
-    if isinstance(finished, Kernel):
-        return finished
-    if finished is not None:
+    if finished is not None and not isinstance(finished, Kernel):
         raise ContractError(f"{contract.name}: the function that writes a variant returns a finished kernel or nothing, not {finished!r}")
-    written = [item for item in k.items if isinstance(item, Instruction)]
-    if not written or written[-1].name != "s_endpgm":
-        k.emit("s_endpgm")
-    return k.finish()
+    kernel = finished
+    if kernel is None:
+        written = [item for item in k.items if isinstance(item, Instruction)]
+        if not written or written[-1].name != "s_endpgm":
+            k.emit("s_endpgm")
+        kernel = k.finish()
+    k.let_go()
+    return kernel
 
 
 def _line_of(error: Exception, file: str) -> str:
