@@ -11,14 +11,14 @@ from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.streams import ALONE
 
 
-@GEMM.variant("gfx950", tile=(32, 32, 64), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, depth=32, **BY_ROWS, **ALONE)
+@GEMM.variant("gfx950", tile=(32, 32, 64), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, depth=32, **ALONE)
 @GEMM.variant("gfx950", tile=(16, 16, 64), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 1), stages=3, depth=32, **BY_ROWS, **ALONE)
-@GEMM.variant("gfx950", tile=(16, 32, 64), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=3, depth=32, **BY_ROWS, **ALONE)
-@GEMM.variant("gfx950", tile=(32, 64, 32), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=3, depth=32, **BY_ROWS, **ALONE)
-@GEMM.variant("gfx950", tile=(64, 64, 32), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, depth=32, **BY_ROWS, **ALONE)
-@GEMM.variant("gfx942", tile=(32, 32, 64), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, depth=16, **BY_ROWS, **ALONE)
-@GEMM.variant("gfx942", tile=(16, 32, 64), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=3, depth=16, **BY_ROWS, **ALONE)
-@GEMM.variant("gfx942", tile=(32, 64, 32), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=3, depth=16, **BY_ROWS, **ALONE)
+@GEMM.variant("gfx950", tile=(16, 32, 64), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=3, depth=32, **ALONE)
+@GEMM.variant("gfx950", tile=(32, 64, 32), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=3, depth=32, **ALONE)
+@GEMM.variant("gfx950", tile=(64, 64, 32), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, depth=32, **ALONE)
+@GEMM.variant("gfx942", tile=(32, 32, 64), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, depth=16, **ALONE)
+@GEMM.variant("gfx942", tile=(16, 32, 64), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=3, depth=16, **ALONE)
+@GEMM.variant("gfx942", tile=(32, 64, 32), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=3, depth=16, **ALONE)
 def direct_tiles(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")

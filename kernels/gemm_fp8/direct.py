@@ -26,11 +26,10 @@ from asmgen.kernels.products.split import epilogue_of
 
 @GEMM.variant("gfx950", tile=(32, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS, **ONE_TILE)
 @GEMM.variant("gfx950", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, **BY_ROWS, **ONE_TILE)
-@GEMM.variant("gfx950", tile=(64, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS, **ONE_TILE)
+@GEMM.variant("gfx950", tile=(64, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **ONE_TILE)
 @GEMM.variant("gfx950", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, scales="block", **BY_ROWS,
               **ONE_TILE)
-@GEMM.variant("gfx950", tile=(32, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, scales="block", **BY_ROWS,
-              **ONE_TILE)
+@GEMM.variant("gfx950", tile=(32, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, scales="block", **ONE_TILE)
 @GEMM.variant("gfx942", tile=(32, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, **BY_ROWS, **ONE_TILE)
 def direct_tiles(k: ag.TileBuilder) -> None:
@@ -49,8 +48,8 @@ def direct_tiles(k: ag.TileBuilder) -> None:
         with_alpha(factors)
         return epilogue_of(k)(*arguments, factors=factors, overlaps=overlaps)
 
-    def multiply(a: ag.Rows, C: ag.Tile, position: Position) -> Multiply:
-        return _scaled(k, M, a.matrix, C, position)
+    def multiply(a: ag.Matrix, C: ag.Tile, position: Position) -> Multiply:
+        return _scaled(k, M, a, C, position)
 
     direct(k, M, fa, fb, Direct(ends, factors, multiply if k.p.scales == "block" else None))
 

@@ -8,7 +8,7 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK, ELEMENTS
 from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
-from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
+from asmgen.kernels.products.contract import DEALT, PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
 from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, several_tiles, workgroups_of
@@ -90,6 +90,9 @@ def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Varian
     return first_serving(GEMM, [one for one in candidates if (wanted in one.further) == (wanted is not None)] or candidates, values)
 
 
+_ONE_BY_COLUMNS = ag.Rule(f"schedule={DEALT} takes A or B by columns, not both: lines of both and their addresses are 256 VGPRs",
+                          ("schedule", "a_layout", "b_layout"),
+                          lambda p: p["schedule"] != DEALT or "row" in (p["a_layout"], p["b_layout"]))
 _SCALES_BY_ROWS = ag.Rule("d_layout must be row with scales=block, whose scales of A and B differ in shape", ("scales", "d_layout"),
                           lambda p: p["scales"] != "block" or p["d_layout"] == "row")
 
@@ -109,7 +112,7 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, _SCALES_BY_ROWS),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, _SCALES_BY_ROWS, _ONE_BY_COLUMNS),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 512},  # steps enough for persistent workgroups

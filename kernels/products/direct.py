@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
+from asmgen.kernels.products.directsides import direct_side, sums_fragment, sums_in_order
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.lastcolumns import by_last_wave
-from asmgen.kernels.products.prologue import place, tiles
+from asmgen.kernels.products.layouts import by_columns
+from asmgen.kernels.products.prologue import operands, place
 from asmgen.kernels.products.split import KEEP_SUBNORMAL
 
 Position = tuple[ag.Reg, ag.Reg, ag.WaveIndex, ag.WaveIndex]
@@ -26,12 +28,12 @@ Position = tuple[ag.Reg, ag.Reg, ag.WaveIndex, ag.WaveIndex]
 @dataclass(frozen=True)
 class Direct:
     """What products differ in. `ends` takes the arguments of `product_epilogue`; `factors` loads what it multiplies while the loop runs.
-    `multiply` makes the loop's operations: what loads more than A and B for an iteration, and what adds a product to C; it gets the
-    wave's rows of A."""
+    `multiply` makes the loop's operations: what loads more than A and B for an iteration, and what adds a product to C; it gets A
+    from the wave's first column on."""
 
     ends: Callable[..., ProductEpilogue]
     factors: Callable[[ag.Corner, Position], Factors] | None = None
-    multiply: Callable[[ag.Rows, ag.Tile, Position], Multiply] | None = None
+    multiply: Callable[[ag.Matrix, ag.Tile, Position], Multiply] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,20 +46,22 @@ class Multiply:
 
 def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragment, how: Direct) -> None:
     """The kernel with A and B in fragments `fa` and `fb`, of their types."""
-    tm, tn, tk = k.variant.tile
+    tm, tn, _ = k.variant.tile
     down, across = k.variant.adders
     waves, ahead = k.variant.wave_count, k.variant.stages - 1
 
-    # register plan
-    C = k.tile("C", tm, tn, M.d.T, note="the wave's part of K")
+    # register plan: lines of 8-bit elements and their addresses leave no VGPRs for the sums
+    dealt = any(by_columns(k.parameters, name) for name in "ab")
+    C = k.tile("C", tm, tn, M.d.T, file="a" if dealt and fb.bits == 8 and how.multiply is None else "v", note="the wave's part of K")
     S = k.tile("S", tm // down, tn // across, M.d.T, note="the part of the tile that the wave adds")
-    A, B = k.tile("A", tm, tk, fa, stages=ahead + 1), k.tile("B", tn, tk, fb, stages=ahead + 1)
+    of_a, of_b = sides = direct_side(k, "a", tm, fa, ahead + 1), direct_side(k, "b", tn, fb, ahead + 1)
     steps = k.registers.sgprs(1, "steps")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
     wave_row, wave_column = k.registers.sgprs(1, "wave_row"), k.registers.sgprs(1, "wave_column")
 
     # LDS map
-    Cs = k.shared("Cs", "f32", waves * tm, tn, serves=(ag.FragmentRead(M.d.T), ag.FragmentRead(M.d.T, write=True)))
+    written = ag.FragmentRead(sums_fragment(k, M.d.T, sides), write=True)
+    Cs = k.shared("Cs", "f32", waves * tm, tn, serves=(ag.FragmentRead(M.d.T), written), pads=not dealt)  # pads part writes of 16 bytes
 
     wave = k.wave
     ag.zero(k, C)  # while the arguments are in flight
@@ -66,7 +70,9 @@ def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragmen
     k.s_and_b32(wave_column, wave.register, across - 1)
     wm, wn = ag.WaveIndex("wave_row", wave_row, down), ag.WaveIndex("wave_column", wave_column, across)
     corner = ag.Corner(S, 0, 0)
-    a, b = tiles(k, steps, row0, column0, fa.dtype, fb.dtype)
+    a, b = operands(k, steps, fa.dtype, fb.dtype)
+    of_a.begin(a, row0)
+    of_b.begin(b, column0)
     factors = {} if how.factors is None else {"factors": how.factors(corner, (row0, column0, wm, wn))}
     multiply = None if how.multiply is None else how.multiply(a, C, (row0, column0, wm, wn))
     memory, matrix = k.streams("memory", "matrix")
@@ -75,20 +81,21 @@ def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragmen
         with k.stage(), memory:
             if multiply is not None:
                 multiply.load(t + ahead)
-            ag.load(k, A[t + ahead], a.k(t + ahead))
-            ag.load(k, B[t + ahead], b.k(t + ahead))
+            of_a.load(t + ahead)
+            of_b.load(t + ahead)
         with k.stage(), matrix:
+            A, B = of_a.fragments(t), of_b.fragments(t)
             if multiply is not None:
-                multiply.add(t, A[t], B[t])
+                multiply.add(t, A, B)
             else:
-                ag.mma(k, C, A[t], B[t])
+                ag.mma(k, C, A, B)
 
     k.pipeline(step, steps, ag.InOrder(), empty=True)
     if takes_any_k(k.parameters):
-        by_last_wave(k, C, (fa, fb), (row0, column0))
+        by_last_wave(k, C, sides, (row0, column0))
 
     # the sums of all waves, in the order of K
-    ag.write(k, Cs[()].part(wave), C)
+    ag.write(k, Cs[()].part(wave), sums_in_order(k, C, sides))
     k.s_barrier()
     if down * across < waves:
         adds = k.fresh("adds")

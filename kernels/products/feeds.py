@@ -41,7 +41,7 @@ class ColumnFeed(Feed):
 
     def begin(self, matrix: ag.Matrix, first: ag.Reg) -> None:
         """Each half has lines of its own, which go down along K."""
-        self.halves = [_from_element(self.k, matrix, first, half * self.rows, self.depth) for half in range(2)]
+        self.halves = [lines_from(self.k, matrix, first, half * self.rows, self.depth) for half in range(2)]
 
     def take(self, tile: ag.Tile, cell: ag.SharedPart, wave: ag.WaveIndex) -> None:
         """The wave's part of a half that lies in a cell."""
@@ -55,7 +55,7 @@ class ColumnFeed(Feed):
         """LDS gets the workgroup's rows of the lines that the matrix has, no more than those of a step, and zeros in place of the others:
         the descriptor ends with the last line."""
         for half in range(2):
-            lines = _from_element(self.k, matrix, first, half * self.rows, self.depth)
+            lines = lines_from(self.k, matrix, first, half * self.rows, self.depth)
             self._fill_half(half, ag.Rows(lines.matrix, 0, 0, self.depth))
             self.k.registers.release(*lines.own)
 
@@ -134,7 +134,7 @@ def _transposing(k: ag.TileBuilder, name: str, fragment: ag.Fragment, rows: int,
     return TransposingFeed(k, name, rows, depth, shared, staged, None, (), blocks)
 
 
-def _from_element(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, further: int, depth: int) -> Descent:
+def lines_from(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, further: int, depth: int) -> Descent:
     """The lines of a matrix from their element `first` + `further` on. Lines that have no such element show their last ones instead:
     nothing of it is used."""
     size = matrix.bits // 8

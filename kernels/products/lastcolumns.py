@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
+from asmgen.kernels.products.directsides import DirectSide
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feed import Feed
 from asmgen.kernels.products.prologue import operand
@@ -96,16 +97,13 @@ def after_last_columns(k: ag.TileBuilder, then: ProductEpilogue, columns: LastCo
     return AfterLastColumns(columns, then, replace(straight, guard=guard))
 
 
-def by_last_wave(k: ag.TileBuilder, C: ag.Tile, fragments: tuple[ag.Fragment, ag.Fragment], first: tuple[ag.Reg, ag.Reg]) -> None:
-    """C += A B^T of the K tail, in the last wave alone, of products whose waves share K; A and B are stored by rows."""
+def by_last_wave(k: ag.TileBuilder, C: ag.Tile, sides: tuple[DirectSide, DirectSide], first: tuple[ag.Reg, ag.Reg]) -> None:
+    """C += A B^T of the K tail, in the last wave alone, of products whose waves share K."""
     def multiply(k: ag.TileBuilder, left: ag.Reg, column: ag.Reg) -> None:
-        tiles = []
-        for name, fragment, rows, row in zip("ab", fragments, k.variant.tile, first, strict=False):
-            tile = k.tile(f"{name.upper()}_left", rows, k.variant.tile[2], fragment, note="columns after the last whole step")
-            ag.load(k, tile, from_last_columns(k, name, tile.dtype, left, column).rows(row, tile.rows), limit=left)
-            tiles.append(tile)
+        tiles = [one.last(from_last_columns(k, one.name.lower(), one.fragment.dtype, left, column), row, left)
+                 for one, row in zip(sides, first, strict=True)]
         ag.mma(k, C, *tiles)
-        k.registers.release(*(tile.registers for tile in tiles))
+        k.registers.release(*(f"{one.name}_left" for one in sides))
 
     where_columns_are_left(k, multiply, k.wave)
 

@@ -12,11 +12,13 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.products.anyk import bytes_beside
 from asmgen.kernels.products.batch import POINTERS, batch_parameters, batch_rules
-from asmgen.kernels.products.contract import ELEMENTS, LINE, Further, shows_whole_tile
+from asmgen.kernels.products.contract import DEALT, ELEMENTS, LINE, Further, shows_whole_tile
 from asmgen.kernels.products.sides import side
 
 _WIDE_LINE = 2048  # bits of a line of memory whose lanes begin in several instructions' lines of LDS
 _SHAPES = {"a": ("m", "k"), "b": ("n", "k"), "c": ("m", "n"), "d": ("m", "n")}
+LEAST_LINE = 64
+"""Bytes of a line of a tile whose fragments are loaded from columns: a dword for each row of a fragment (`directsides`)."""
 LAYOUTS = ("row", "column")
 BY_ROWS: dict[str, Any] = {"a_layout": "row", "b_layout": "row"}
 """What variants fix that take A and B by rows alone."""
@@ -89,7 +91,21 @@ def _whole_dwords(name: str) -> ag.Rule:
                    (edge, f"{name}_layout", "schedule"), holds)
 
 
+def line_of_tile(p: ag.Values, name: str) -> int:
+    """The bytes of a tile in a line of the caller's A or B that is stored by columns."""
+    return int(str(p["tile"]).split("x")[side(p, name) == "b"]) * (2 if "dtype" in p else 1)
+
+
+def _dwords_in_lanes(name: str) -> ag.Rule:
+    def holds(p: ag.Values) -> bool:
+        return p["schedule"] != DEALT or not by_columns(p, name) or line_of_tile(p, name) >= LEAST_LINE
+
+    return ag.Rule(f"{name}_layout=column with schedule={DEALT} needs a tile that has {LEAST_LINE} bytes of a line of {name.upper()}",
+                   (f"{name}_layout", "d_layout", "schedule", "tile"), holds)
+
+
 LAYOUT_RULES = (
+    *(_dwords_in_lanes(name) for name in "ab"),
     *(_whole_dwords(name) for name in "ab"),
     *(_at_least_a_line(name) for name in _SHAPES),
     *(_reaches(name) for name in "ab"),

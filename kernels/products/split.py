@@ -325,7 +325,7 @@ def part_of_wave(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -
         k.s_min_u32(steps, steps, each)
         k.s_mul_i32(first, first, depth)
         left = k.registers.sgprs(1, "wave_columns", note="columns of A and B from the wave's first on")
-        k.s_sub_u32(left, a.columns_register, first)
+        k.s_sub_u32(left, a.rows_register if by_columns(k.parameters, a.name) else a.columns_register, first)
         return from_column(k, a, first, left, "wave"), from_column(k, b, first, left, "wave")
 
 

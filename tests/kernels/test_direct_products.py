@@ -36,10 +36,10 @@ BUILDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gfx950", few("16x16x64", out="f32", bias="row")),
     ("gfx950", few("16x32x64", dtype="f16", out="f16")),
     ("gfx950", few("32x64x32", bias="row")),
-    ("gfx950", few("64x64x32", split_k=3)),
+    ("gfx950", few("64x64x32", split_k=3, a_layout="column", b_layout="column")),
     ("gfx942", few("32x32x64", split_k=2, bias="row")),
     ("gfx942", few("16x32x64")),
-    ("gfx942", few("32x64x32", dtype="f16", out="f32")),
+    ("gfx942", few("32x64x32", dtype="f16", out="f32", b_layout="column")),
 )
 
 
@@ -63,8 +63,11 @@ def run(number: int, shape: dict[str, Any], order: str = "lockstep", seed: int =
 def test_right_on_drawn_shapes(number: int, m: int, n: int, steps: int, apart: int, alpha: float, beta: float, order: str,
                                seed: int) -> None:
     """Waves without steps, with one, with rounds of the loop; NaN and infinities by even seeds."""
-    k = int(BUILDS[number][1]["tile"].rpartition("x")[2]) * steps
-    report = run(number, {"m": m, "n": n, "k": k, "lda": k + apart, "ldb": k + apart, "ldd": n + apart, "ldc": n + apart,
+    build = BUILDS[number][1]
+    k = int(build["tile"].rpartition("x")[2]) * steps
+    m, n = (size + size % 2 if f"{name}_layout" in build else size for name, size in (("a", m), ("b", n)))
+    lda, ldb = (-(-size // 8) * 8 + apart if f"{name}_layout" in build else k + apart for name, size in (("a", m), ("b", n)))
+    report = run(number, {"m": m, "n": n, "k": k, "lda": lda, "ldb": ldb, "ldd": n + apart, "ldc": n + apart,
                           "alpha": alpha, "beta": beta}, order, seed)
     assert report.passed and report.findings == () and report.bank_conflicts == 0, report
 
@@ -85,7 +88,8 @@ def test_each_number_of_steps(steps: int) -> None:
     assert run(2, {"m": 3, "n": 20, "k": 64 * steps}, seed=1).passed
 
 
-@pytest.mark.parametrize(("number", "shape"), [(1, {"m": 17, "n": 30, "k": 576}), (5, {"m": 33, "n": 65, "k": 1152, "beta": 0.5})])
+@pytest.mark.parametrize(("number", "shape"), [(1, {"m": 17, "n": 30, "k": 576}), (5, {"m": 33, "n": 65, "k": 1152, "beta": 0.5}),
+                                              (7, {"m": 33, "n": 66, "k": 96, "ldb": 72})])
 @pytest.mark.slow_after_first
 def test_the_same_bits_in_each_order_of_waves(number: int, shape: dict[str, Any]) -> None:
     reports = [run(number, shape, order) for order in ("lockstep", "serial", "random:3")]
@@ -114,10 +118,18 @@ def test_waits_and_the_barrier_are_needed_and_all_code_is_reached() -> None:
 
 @pytest.mark.slow
 def test_exact_in_residues() -> None:
-    for number in (0, 4):
-        one = built(number)
-        p = one.kernel.contract.resolve_run({**one.kernel.parameters, "m": 18, "n": 70, "k": 320})
-        assert run_algebra(LIBRARY, one, p).equal
+    one = built(4)
+    p = one.kernel.contract.resolve_run({**one.kernel.parameters, "m": 24, "n": 72, "k": 320})
+    assert run_algebra(LIBRARY, one, p).equal
+
+
+def test_lines_have_a_dword_for_each_row_of_a_fragment() -> None:
+    """32 columns of bf16 are 64 bytes, and 16 are 32: a tile of 16 rows takes the other side by columns alone."""
+    shape = {"m": 16, "n": 32, "k": 64, "ldb": 32}
+    assert LIBRARY.contract("gfx950", few("16x32x64", b_layout="column")).resolve_run({**few("16x32x64", b_layout="column"), **shape})
+    for build in ({"a_layout": "column"}, {"b_layout": "column", "d_layout": "column", "c_layout": "column"}):
+        with pytest.raises(ContractError, match="_layout=column with schedule=in-order needs a tile that has 64 bytes of a line"):
+            LIBRARY.contract("gfx950", few("16x32x64", **build)).resolve_run({**few("16x32x64", **build), **shape})
 
 
 def test_k_counts_by_the_depth_of_the_tile() -> None:

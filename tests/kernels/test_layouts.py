@@ -44,7 +44,7 @@ def test_products_of_each_layout(number: int) -> None:
 @pytest.mark.parametrize(("values", "sentence"), [
     ({**TN, "m": 33}, "a multiple of 4 bytes"),
     ({**TN, "m": 32, "lda": 24}, "lda must be at least k, or m where"),
-    ({**TN, "schedule": "in-order"}, "no variant"),
+    ({**TN, "schedule": "in-order", "tile": "16x16x64"}, "no variant"),
 ])
 def test_what_no_variant_serves_is_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
