@@ -7,7 +7,7 @@ for each wave, and for all waves of the workgroup together: every wave may read 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -75,12 +75,12 @@ def known_locations(program: Program, flow: ControlFlow, block: tuple[int, int, 
 
 
 class LdsLocations:
-    """`known`: by position, what loads into LDS fill and LDS reads, writes and atomics touch; without those that are not known. `values`
-    say which waves go where. `block` is the workgroup's size."""
+    """`known`: by position, what loads into LDS fill and LDS reads, writes and atomics touch; without those that are not known, and with
+    those that have tokens only at positions `told`. `values` say which waves go where. `block` is the workgroup's size."""
 
-    def __init__(self, program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> None:
+    def __init__(self, program: Program, flow: ControlFlow, block: tuple[int, int, int] | None, told: Collection[int] = ()) -> None:
         asked = [position for position, instruction in enumerate(program.instructions)
-                 if instruction.opcode.memory is not None and not instruction.tokens and address_mask(instruction)]
+                 if instruction.opcode.memory is not None and (not instruction.tokens or position in told) and address_mask(instruction)]
         wanted = reduce(or_, (address_mask(program.instructions[position]) for position in asked), 0)
         self.values = WaveValues(program, flow, block, wanted)
         self.known: dict[int, LdsBytes] = {}

@@ -8,6 +8,8 @@ reached over at most n more barriers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 
 from asmgen.checks.counters.ledger import Ledger, Operation, Operations
 from asmgen.isa.records import dataclass
@@ -66,6 +68,19 @@ def too_early(ledger: Ledger, operation: Operation, operations: Operations, need
         if names:
             found.append(TooEarly(position, barriers, need, names[0], True))
     return found
+
+
+def cells_of(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
+    """A bit for each piece of LDS that is filled and used by position: what is in flight is compared with all that comes."""
+    telling = {position: (operation.fills, operation.uses) for position, operation in enumerate(operations)
+               if operation.fills or operation.uses}
+    borders = sorted({border for fills, uses in telling.values() for one in (*fills, *uses) for border in (one.low, one.high)})
+    location = {border: 1 << number for number, border in enumerate(borders)}
+
+    def cells(tokens: tuple[TokenUse, ...]) -> int:
+        return reduce(or_, (location[one.high] - location[one.low] for one in tokens), 0)
+
+    return {position: (cells(fills), cells(uses)) for position, (fills, uses) in telling.items()}
 
 
 def tokens_ahead(flow: ControlFlow, operations: list[Operation], stagger: int) -> Ahead:

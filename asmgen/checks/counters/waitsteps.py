@@ -23,8 +23,8 @@ class Arrival:
     """One operation that must have arrived: `newer` in-order operations were issued after it, `what` arrives.
 
     `kind` is "register" (read or overwritten), "lds-order" (an LDS load overwritten by another one, in order anyway),
-    "own-dma" (the wave's own LDS-DMA), "own-write" (the wave's own LDS write, before a DMA of the same bytes), "token" (other waves' data
-    at a barrier), "lds" (LDS data without a token at a barrier), "entry" (whatever a caller left in flight) or "return".
+    "own-dma" (the wave's own LDS-DMA), "own-write" (the wave's own LDS read or write, before a DMA of the same bytes), "token" (other
+    waves' data at a barrier), "lds" (LDS data without a token at a barrier), "entry" (whatever a caller left in flight) or "return".
     """
 
     producer: int
@@ -156,7 +156,7 @@ class WaitSteps:
         used = []
         for key, newer in ledger.waited.items():
             source = self.operations[key[0]]
-            if fence or source.arrives & touches or awaits and shared(source.fills, awaits) or \
+            if fence or source.arrives & touches or awaits and shared(source.fills + source.uses, awaits) or \
                     barrier and (self._due_tokens(key[0], position) or untokened(source)):
                 used.append(key)
                 if noting:
@@ -234,8 +234,8 @@ class WaitSteps:
             # The wave's own DMA: LDS operations are in order among themselves, a DMA is not one of them.
             names = shared(source.fills, operation.awaits)
             return ("own-dma", ", ".join(names)) if names else ("", "")
-        if counter == LGKM and operation.queue == "vm" and operation.fills and source.fills:
-            names = shared(source.fills, operation.fills)
+        if counter == LGKM and operation.queue == "vm" and operation.fills and (source.fills or source.uses):
+            names = shared(source.fills + source.uses, operation.fills)
             return ("own-write", ", ".join(names)) if names else ("", "")
         if operation.leaves == "return" and source.lasting:
             return "return", _named(source.arrives) or "LDS data"

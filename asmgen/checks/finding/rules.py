@@ -47,13 +47,14 @@ _TABLE = (
          "the addresses count, where they follow from constants and the work-item's number, and which waves pass barriers alone and are "
          "after from there on. It is an error where different waves surely touch the same bytes, a warning where the path may be "
          "impossible, where EXEC or the ways of waves are not known, or where all waves may write the same. A wave's own bytes are no "
-         "matter: LDS operations of one wave keep their order. Of loops two to four rounds are written out where buffers take turns."),
+         "matter, a token's neither where addresses or a workgroup of one wave say so: LDS operations of one wave keep their order. "
+         "Loads into LDS do not keep it with them (W001, W011). Of loops two to four rounds are written out where buffers take turns."),
     LintRule("W003", "error", "too few barriers between a wait and who relies on it",
          "Waves of a workgroup may be one or more barriers out of phase (stagger). A fill must have been waited for by its own wave at "
          "least "
          "1 + stagger barriers before another wave reads it, and the last read likewise before the buffer is refilled. Waves of different "
          "roles are compared by the ordinals of their barriers, on every path: no role may read what another one fills meanwhile. Without "
-         "tokens, known addresses count, as for W002."),
+         "tokens, known addresses count, as for W002, and a wave's own bytes are no matter."),
     LintRule("W004", "note", "LDS data in flight at a barrier",
          "An LDS write or a load into LDS is still in flight when the wave arrives at s_barrier. s_barrier does not wait for it, so it may "
          "be read by other waves after the barrier before it has landed. That is right only if nobody reads those bytes so soon. Code "

@@ -25,14 +25,15 @@ from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_fligh
 from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import CALLS, COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.checks.counters.paths import find_route, reachable
-from asmgen.checks.counters.tokens import TooEarly, shared
+from asmgen.checks.counters.tokens import TooEarly, cells_of, shared
 from asmgen.checks.finding.finding import LintFinding
+from asmgen.checks.waits.ownbytes import own_bytes
 from asmgen.checks.waits.ownloads import LDS_IN_FLIGHT, OwnLoads
 from asmgen.checks.wavegroups.outofphase import Phases
 from asmgen.checks.wavegroups.partings import Partings
 from asmgen.isa.registers import Reg
 from asmgen.program.controlflow import control_flow
-from asmgen.program.program import Program, TokenUse
+from asmgen.program.program import Program
 
 if TYPE_CHECKING:
     from asmgen.checks.barrierraces.ldslocations import LdsBytes, LdsLocations
@@ -147,6 +148,10 @@ class Verifier:
 
         return LdsLocations(self.program, self.flow.flow, self._block)
 
+    @cached_property
+    def _own_bytes(self) -> frozenset[int]:
+        return own_bytes(self.program, self.flow.flow, self.operations, self._block)
+
     def _known_locations(self) -> Mapping[int, LdsBytes]:
         into = {position for position, operation in enumerate(self.operations)
                 if operation.fills_lds and operation.queue == "vm" and not operation.fills}
@@ -168,7 +173,8 @@ class Verifier:
         operation = self.operations[position]
         if (operation.fills or operation.uses) and instruction.waits != "off":
             for other in (*early, *self._never_settled(position, ledger)):
-                self._barriers(position, other)
+                if other.other not in self._own_bytes:
+                    self._barriers(position, other)
         if position in self._locations and position in self._kinds and operation.queue:
             own = self._own_loads
             self._found += own.touched(position, ledger) if operation.queue == "lds" else own.filled(position, ledger)
@@ -185,7 +191,8 @@ class Verifier:
             self._returning(position, min(returning, key=lambda arrival: arrival.newer))
         groups: dict[tuple[str, str], list[Arrival]] = {}
         for arrival in need.because:
-            if arrival.kind in _KINDS and not (arrival.kind in _OWN and self._told(arrival.producer, position, arrival.kind)):
+            if arrival.kind in _KINDS and not (arrival.kind in _OWN and self._told(arrival.producer, position, arrival.kind)) and \
+                    not (arrival.kind == "token" and arrival.producer in self._own_bytes):
                 groups.setdefault((_KINDS[arrival.kind], arrival.counter), []).append(arrival)
         for (rule, counter), arrivals in groups.items():
             severity, message, first = self._judge(rule, position, counter, arrivals)
@@ -268,7 +275,7 @@ class Verifier:
         elif worst.kind == "own-dma":
             what = f"LDS bytes of {what} that a load still fills"
         elif worst.kind == "own-write":
-            what = f"LDS bytes of {what}, which an LDS write may reach later,"
+            what = f"LDS bytes of {what}, which an LDS operation may reach later,"
         return severity, f"{consumer.name} {verb} {what} while {self._flight(worst)}{doubt}: s_waitcnt {wait} is needed before it", worst
 
     def _flight(self, arrival: Arrival) -> str:
@@ -323,16 +330,7 @@ class Verifier:
 
     @cached_property
     def _cells(self) -> dict[int, tuple[int, int]]:
-        """A bit for each piece of LDS that is filled and used by position: what is in flight is compared with all that comes."""
-        telling = {position: (operation.fills, operation.uses) for position, operation in enumerate(self.operations)
-                   if operation.fills or operation.uses}
-        borders = sorted({border for fills, uses in telling.values() for one in (*fills, *uses) for border in (one.low, one.high)})
-        location = {border: 1 << number for number, border in enumerate(borders)}
-
-        def cells(tokens: tuple[TokenUse, ...]) -> int:
-            return reduce(or_, (location[one.high] - location[one.low] for one in tokens), 0)
-
-        return {position: (cells(fills), cells(uses)) for position, (fills, uses) in telling.items()}
+        return cells_of(self.operations)
 
     def _barriers(self, position: int, other: TooEarly) -> None:
         producer = self.instructions[other.other]
@@ -341,8 +339,7 @@ class Verifier:
         verb = "refills" if other.refill else "reads"
         what = "its last read" if other.refill else "its fill"
         message = f"{self.instructions[position].name} {verb} {other.name}, but {what}, {producer.text}{where}, {have}; with a stagger " \
-                  f"of " \
-                  f"{self.program.stagger} it takes {other.need}"
+                  f"of {self.program.stagger} it takes {other.need}"
         self._found.append(LintFinding(BARRIERS, "error", message, producer, self.instructions[position], max(other.have, 0), other.need,
                                    position))
 
