@@ -2,39 +2,38 @@
 
 Bounds of single parameters exclude most wraps. What is left depends on rules between parameters. So each size and stride in turn is made as
 large as the contract allows, then the others, in two orders; there, terms are computed exactly for workgroups and lanes at the ends and
-between. These launches are not run: most would take more memory than a GPU has.
+between, all at once. These launches are not run: most would take more memory than a GPU has.
 """
 
 from __future__ import annotations
 
 import math
-import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asmgen.author.contract.contract import Formula, KernelContract, Values
-from asmgen.emulator.machine.floatmode import float_mode
-from asmgen.emulator.semantics.floats import FLOAT
-from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.decisions import Decision
+from asmgen.emulator.terms.identities import Identities
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
-from asmgen.emulator.terms.termwords import FUNCTIONS
 from asmgen.isa.arch import LANES
 from asmgen.tools.addressrun import AddressReport
 from asmgen.tools.contractlimits import limit_launches
 from asmgen.tools.guards import Guards
+from asmgen.tools.termvalues import Makings, Numbers, TermValues, word_of
 
+Truths = NDArray[np.bool_]
 _IDS = ("workgroup.", "item.")
-_SAMPLES, _FEW_SAMPLES, _SEED = 24, 8, 5
-_MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
+_CORNERS, _DRAWN, _SEED = 32, 16, 5
+"""Samples of each wave of each launch: all ends of three ids, of lanes and of beginnings of tensors, and drawn ones."""
 _POINTERS, _APART, _ADDRESSES = 1 << 44, 1 << 40, 1 << 48
 _LOWER = (0, WORD - 4096)
-"""The lower words of addresses at which tensors begin, of samples in turn: with the latter, the upper word needs a carry at once."""
+"""The lower words of addresses at which tensors begin: with the latter, the upper word needs a carry at once."""
 _MEMORY = 1 << 39
 """Bytes that no tensor exceeds: a GPU has fewer than 512 GiB (docs/facts)."""
 
@@ -56,7 +55,7 @@ class SeenAtLimits:
     `ways` (instruction, branch, what SCC was) those that led waves to accesses; `needed` such ways that legal launches need: the access
     would wrap there by the formula of the other way, and is judged by its own one in a launch that went it."""
 
-    formulas: set[tuple[str, ...]] = field(default_factory=set)
+    formulas: set[tuple[bytes, ...]] = field(default_factory=set)
     ways: set[tuple[int, int, bool]] = field(default_factory=set)
     needed: dict[tuple[int, int, bool], tuple[str, str]] = field(default_factory=dict)
 
@@ -67,38 +66,16 @@ class SeenAtLimits:
 
 @dataclass
 class _Formula:
-    """A part of addresses that wraps off, where `waves` come by decisions: without `leading` they would not, from `open` both ways lead
-    there. `others` are instructions with the same part and decisions."""
+    """A part of addresses that wraps off, of the sequence's address or offset `term`, where `waves` come by decisions: without `leading`
+    they would not, from `open` both ways lead there. `others` are instructions with the same part and decisions."""
 
     part: Term
+    term: Term
     sequence: AddressSequence
     leading: tuple[Decision, ...]
     open: tuple[Decision, ...]
-    waves: list[int] = field(default_factory=list)
+    waves: set[int] = field(default_factory=set)
     others: dict[int, str] = field(default_factory=dict)
-
-
-def word_of(value: Any) -> int:
-    """The 32 bits of an argument that is a number."""
-    return int(np.float32(value).view(np.uint32)) if isinstance(value, float) else int(value) % WORD
-
-
-class TermFunctions(dict[str, Any]):
-    """The functions that terms are made of; those of floats by the emulator's semantics."""
-
-    def __init__(self) -> None:
-        super().__init__(FUNCTIONS)
-
-    def __missing__(self, name: str) -> Any:
-        function = FLOAT.get(name) or CONVERT[name]
-        source = np.float32 if name.endswith("f32") else np.uint32
-
-        def computed(*given: int) -> int:
-            with np.errstate(all="ignore"):
-                result = function(float_mode(_MODE), *(np.array([one], np.uint32).view(source) for one in given))
-            return int(np.asarray(result).view(np.uint32)[0])
-
-        return computed
 
 
 def wrapped_part(report: AddressReport, term: Term) -> Term:
@@ -109,24 +86,47 @@ def wrapped_part(report: AddressReport, term: Term) -> Term:
                  and coefficient % _ADDRESSES and any(variables[number].name.startswith("floor / 2^") for number in monomial))
 
 
-def not_restored(algebra: Polynomials, term: Term, part: Term, values: Mapping[int, int]) -> Term:
-    """The part without upper halves of products whose lower halves stand in the term beside them: 2^32 floor(mul64(x, y) / 2^32) and
-    mul32(x, y) are the whole product, which code makes by two instructions. `values` has what the variables of the term are."""
+def not_restored(algebra: Polynomials, term: Term, part: Term, values: TermValues) -> Numbers:
+    """What the part is in each sample, without upper halves of products whose lower halves stand in the term beside them:
+    2^32 floor(mul64(x, y) / 2^32) and mul32(x, y) are the whole product, which code makes by two instructions."""
 
-    def lower(number: int, upper: int) -> bool:
-        variable = algebra.variables[number]
+    def product_of(upper: int) -> int | None:
         inner = algebra.variables[upper].made_of[0]
         product = inner[0][0][0] if isinstance(inner, tuple) and len(inner) == 1 and len(inner[0][0]) == 1 else None
-        return variable.name == "mul32" and product is not None and algebra.variables[product].name == "mul64" \
-            and values[product] % WORD == values[number]
+        return product if product is not None and algebra.variables[product].name == "mul64" else None
 
-    def restored(monomial: tuple[int, ...], coefficient: int) -> bool:
-        return any(coefficient == WORD * other and any(
-            lower(number, upper) and sorted((*monomial[:place], *monomial[place + 1:])) == sorted((*low[:at], *low[at + 1:]))
-            for at, number in enumerate(low) for place, upper in enumerate(monomial) if algebra.variables[upper].name == "floor / 2^32")
-                   for low, other in term)
+    def halves(monomial: tuple[int, ...], coefficient: int) -> Iterator[tuple[int, int]]:
+        uppers = [(place, product) for place, number in enumerate(monomial) if algebra.variables[number].name == "floor / 2^32"
+                  and (product := product_of(number)) is not None]
+        for low, other in term if uppers else ():
+            for at, number in enumerate(low) if coefficient == WORD * other else ():
+                if algebra.variables[number].name == "mul32":
+                    rest = sorted((*low[:at], *low[at + 1:]))
+                    yield from ((number, product) for place, product in uppers
+                                if sorted((*monomial[:place], *monomial[place + 1:])) == rest)
 
-    return tuple((monomial, coefficient) for monomial, coefficient in part if not restored(monomial, coefficient))
+    restored: dict[tuple[int, ...], Truths] = {}
+    for monomial, coefficient in part:
+        for lower, product in halves(monomial, coefficient):
+            whole = np.asarray(values.of((((product,), 1),)) % WORD == values.of((((lower,), 1),)), bool)
+            restored[monomial] = restored[monomial] | whole if monomial in restored else whole
+    left = values.of(part)
+    for monomial, coefficient in part:
+        if monomial in restored:
+            left = left.astype(object) - np.where(restored[monomial], values.of(((monomial, coefficient),)).astype(object), 0)
+    return left
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Workgroups and work-items of launches at the limits: the `launches` by number, `ids`, `waves` of the workgroup and `items`, one of
+    each a sample; `values` are those of terms there."""
+
+    launches: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    waves: NDArray[np.int64]
+    items: NDArray[np.int64]
+    values: TermValues
 
 
 class LimitCheck:
@@ -137,10 +137,13 @@ class LimitCheck:
         self.judged = SeenAtLimits() if judged is None else judged
         self._report, self._contract, self._build = report, contract, build
         self._number = {variable.name: number for number, variable in enumerate(report.algebra.variables) if variable.given}
-        self._functions = TermFunctions()
-        self._guards = Guards(report)
-        self._texts: dict[tuple[int, str, tuple[Term, Term], bool], str] = {}
+        x, y, z = contract.workgroup
+        self._waves = -(-x * y * z // LANES)
+        self._guards, self._makings, self._identities = Guards(report), Makings(report.algebra), Identities(report.algebra)
+        self._parts: dict[Term, Term] = {}
         self._names: dict[Term, frozenset[str]] = {}
+        self._changed: dict[tuple[int, ...], TermValues] = {}
+        self._differs: dict[tuple[str, tuple[Term, Term], bool], Truths] = {}
         self.launches, self._frozen = 0, ""
 
     def wrap(self, until: float = math.inf) -> Wrap | str | None:
@@ -152,56 +155,71 @@ class LimitCheck:
         involved = frozenset[str]().union(*(self._given(one.part) for one in parts))
         sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
                  and (parameter.name in involved or not parameter.default_from)]
-        for launch in limit_launches(self._contract, self._build, sizes):
-            self.launches += 1
-            for formula in parts:
-                if time.process_time() > until:
-                    return f"the time was over before {len(parts)} formulas that may wrap were computed at the contract's limits"
-                try:
-                    found = self._at(launch, formula)
-                except (KeyError, TypeError, ValueError) as error:
-                    return f"what may wrap is made of what is not followed ({error})"
-                if found is not None:
-                    lost = "code goes on at computed addresses: whether what may wrap is reached is not known"
-                    return found if self._guards.known else lost
-        if self._frozen:
-            return self._frozen
-        return None if self.launches else "no launch at the contract's limits was found"
+        launches = limit_launches(self._contract, self._build, sizes)
+        self.launches = len(launches)
+        if not launches:
+            return "no launch at the contract's limits was found"
+        samples, found, unknown = self._samples(launches), list[tuple[int, Wrap]](), ""
+        for formula in parts:
+            if time.process_time() > until:
+                return f"the time was over before {len(parts)} formulas that may wrap were computed at the contract's limits"
+            try:
+                first = self._first(samples, formula)
+            except (KeyError, TypeError, ValueError) as error:
+                unknown = unknown or f"what may wrap is made of what is not followed ({error})"
+                continue
+            if first is not None:
+                row, off = first
+                x, y, z = (int(one) for one in samples.ids[row])
+                number = int(samples.launches[row])
+                found.append((number, Wrap(formula.sequence, launches[number], (x, y, z), int(samples.items[row]), off)))
+        if found:
+            lost = "code goes on at computed addresses: whether what may wrap is reached is not known"
+            return min(found, key=lambda one: one[0])[1] if self._guards.known else lost
+        return unknown or self._frozen or None
 
     def _formulas(self) -> list[_Formula]:
         """What may wrap and was not checked before."""
-        found: dict[tuple[str, ...], _Formula] = {}
-        algebra, position = self._report.algebra, self._guards.position
-        records: dict[int, list[AddressSequence]] = {}
+        found: dict[tuple[bytes, ...], _Formula] = {}
+        guards, records = self._guards, dict[int, list[AddressSequence]]()
         for sequence in self._report.sequences:
             if sequence.what == "records":
                 records.setdefault(id(sequence.instruction), []).append(sequence)
-            at = position(sequence.instruction)
-            self.judged.ways.update((at, *way) for way in self._guards.went(sequence.instruction, sequence.waves[0]))
+            at = guards.position(sequence.instruction)
+            self.judged.ways.update((at, *way) for way in guards.went(sequence.instruction, sequence.waves[0]))
         for sequence in self._report.sequences:
-            at = position(sequence.instruction)
-            ends = sorted({str(one.terms) for one in records.get(id(sequence.instruction), []) if set(one.waves) & set(sequence.waves)})
+            at = guards.position(sequence.instruction)
             terms = sequence.terms if sequence.what in ("address", "offset") else ()
-            parts = {wrapped_part(self._report, term): place for place, term in reversed([*enumerate(terms)]) if term is not None}
-            for part, place in parts.items():
-                for wave in sequence.waves if part else ():
-                    leading = self._guards.of(sequence.instruction, wave, place)
-                    either = tuple(one for one in self._guards.before(sequence.instruction, wave, place) if self._compares(one, part))
-                    key = (algebra.text(part), *ends, "", *sorted(map(self._text, leading)), "", *map(self._text, either))
-                    formula = found.setdefault(key, _Formula(part, sequence, leading, either))
-                    formula.waves.append(wave)
+            parts = {self._part(term): (place, term) for place, term in reversed([*enumerate(terms)]) if term is not None}
+            wraps = [(part, *one) for part, one in parts.items() if part]
+            ends = self._ends(records.get(id(sequence.instruction), []), sequence) if wraps else b""
+            for part, place, term in wraps:
+                for wave in sequence.waves:
+                    leading = guards.of(sequence.instruction, wave, place)
+                    either = tuple(one for one in guards.before(sequence.instruction, wave, place) if self._compares(one, part))
+                    key = (self._identities.of(part), ends, *sorted(map(self._text, leading)), b"", *map(self._text, either))
+                    formula = found.setdefault(key, _Formula(part, term, sequence, leading, either))
+                    formula.waves.add(wave)
                     formula.others[at] = sequence.instruction.text
         new = [formula for key, formula in found.items() if key not in self.judged.formulas]
         self.judged.formulas.update(found)
         return new
 
-    def _text(self, decision: Decision) -> str:
+    def _part(self, term: Term) -> Term:
+        if term not in self._parts:
+            self._parts[term] = wrapped_part(self._report, term)
+        return self._parts[term]
+
+    def _ends(self, records: Sequence[AddressSequence], sequence: AddressSequence) -> bytes:
+        """What names the ends of the buffers that a sequence's instruction accesses."""
+        waves = set(sequence.waves)
+        terms = {term for one in records if not waves.isdisjoint(one.waves) for term in one.terms if term is not None}
+        return b"".join(sorted(self._identities.of(term) for term in terms))
+
+    def _text(self, decision: Decision) -> bytes:
         """The same in all launches of a program, and for no other branch."""
-        key = id(decision.branch), decision.name, decision.parts, decision.held
-        if key not in self._texts:
-            first, second = map(self._report.algebra.text, decision.parts)
-            self._texts[key] = f"{self._guards.position(decision.branch)} {decision.held} {decision.name} {first} {second}"
-        return self._texts[key]
+        first, second = map(self._identities.of, decision.parts)
+        return f"{self._guards.position(decision.branch)} {decision.held} {decision.name} ".encode() + first + second
 
     def _compares(self, decision: Decision, part: Term) -> bool:
         """Whether a branch compares arguments that may wrap in the part."""
@@ -210,141 +228,118 @@ class LimitCheck:
 
     def _given(self, term: Term) -> frozenset[str]:
         if term not in self._names:
-            self._names[term] = self._found(term)
+            self._names[term] = frozenset(variable.name for _, variable in self._makings.variables(term) if variable.given)
         return self._names[term]
 
-    def _found(self, term: Term) -> frozenset[str]:
-        names, waiting, seen = set[str](), [number for monomial, _ in term for number in monomial], set[int]()
-        while waiting:
-            number = waiting.pop()
-            if number in seen:
-                continue
-            seen.add(number)
-            variable = self._report.algebra.variables[number]
-            if variable.given:
-                names.add(variable.name)
-            for inner in variable.made_of:
-                waiting += [number for monomial, _ in inner for number in monomial] if isinstance(inner, tuple) else []
-        return frozenset(names)
-
-    def _at(self, launch: dict[str, Any], formula: _Formula) -> Wrap | None:
-        """A wrap of the formula in a launch. Where a wave would go another way to the access, that is noted, and is no wrap."""
-        part, sequence = formula.part, formula.sequence
-        chance = random.Random(_SEED)
-        grid = self._contract.grid_of(launch)
-        x, y, z = self._contract.workgroup
-        waves = -(-x * y * z // LANES)
-        fixed, pointers = dict[int, int](), dict[int, int]()
+    def _samples(self, launches: Sequence[dict[str, Any]]) -> _Samples:
+        """Of each wave of each launch: workgroups and lanes at all ends with tensors at both kinds of beginnings, and drawn ones."""
+        chance = np.random.default_rng(_SEED)
+        corners = np.arange(_CORNERS + _DRAWN)
+        shape = len(launches), self._waves, len(corners)
+        drawn = np.broadcast_to(corners >= _CORNERS, shape)
+        grids = np.array([self._contract.grid_of(launch) for launch in launches], np.int64)
+        ids = [np.where(drawn, chance.integers(np.broadcast_to(sizes, shape)), (corners >> axis & 1) * (sizes - 1))
+               for axis, sizes in enumerate(grids.T[:, :, None, None])]
+        lanes = np.where(drawn, chance.integers(LANES, size=shape), (corners >> 3 & 1) * (LANES - 1))
+        places = np.broadcast_arrays(np.arange(shape[0])[:, None, None], np.arange(shape[1])[:, None], corners >> 4 & 1)
+        numbers, waves, begins = (one.reshape(-1) for one in places)
+        groups, items = np.stack(ids, -1).reshape(-1, len(ids)), waves * LANES + lanes.reshape(-1)
+        given, pointers = dict[int, Numbers](), 0
         for name, number in self._number.items():
-            if name.startswith(_IDS):
-                continue
-            if self._report.algebra.variables[number].high < WORD:
-                if not isinstance(launch[name], str):
-                    fixed[number] = word_of(launch[name])
-            else:
-                pointers[number] = _POINTERS + (len(pointers) + 1) * _APART
-        strides = self._strides(part)
-        for sample in range(_SAMPLES if not strides else _FEW_SAMPLES):
-            ids = [(0, size - 1)[sample >> axis & 1] if sample < 8 else chance.randrange(size) for axis, size in enumerate(grid)]
-            lane = (LANES - 1, 0)[sample & 1] if sample < 8 else chance.randrange(LANES)
-            wave = chance.choice(formula.waves)
-            item = wave % waves * LANES + lane
-            given = fixed | {number: start + _LOWER[sample >> 1 & 1] for number, start in pointers.items()}
-            for axis, name in enumerate("xyz"):
-                if f"workgroup.{name}" in self._number:
-                    given[self._number[f"workgroup.{name}"]] = ids[axis]
-            for bit in range(10):
-                if f"item.{bit}" in self._number:
-                    given[self._number[f"item.{bit}"]] = item >> bit & 1
-            if self._other_way(formula.leading, given) is not None:
-                continue
-            meant, off = self._meant(sequence, part, given, strides)
-            if off and meant % _APART < _MEMORY and not self._dropped(sequence, part, given):
-                other = self._other_way(formula.open, given)
-                if other is None and (chosen := self._selected_otherwise(formula, given)) is not None:
-                    self._frozen = self._frozen or f"where `{sequence.instruction.text}` wraps, `{chosen.branch.text}` selects otherwise " \
-                        "than in the launch that was followed"
-                    continue
-                if other is not None:
-                    way = self._guards.position(other.branch), not other.held
-                    self.judged.needed.update({(at, *way): (text, other.branch.text) for at, text in formula.others.items()})
-                    continue
-                return Wrap(sequence, launch, (ids[0], ids[1], ids[2]), item, off)
-        return None
+            if name.startswith("workgroup."):
+                given[number] = groups[:, "xyz".index(name[-1])]
+            elif name.startswith("item."):
+                given[number] = items >> int(name.removeprefix("item.")) & 1
+            elif self._report.algebra.variables[number].high >= WORD:
+                pointers += 1
+                given[number] = _POINTERS + pointers * _APART + np.array(_LOWER)[begins]
+            elif not any(isinstance(launch.get(name, ""), str) for launch in launches):
+                given[number] = np.array([word_of(launch[name]) for launch in launches], np.int64)[numbers]
+        return _Samples(numbers, groups, waves, items, TermValues(self._makings, given, len(items)))
 
-    def _selected_otherwise(self, formula: _Formula, given: dict[int, int]) -> Decision | None:
-        """A selection of scalars that the formula may have as the launch did, and that is another one there: of what is made of the same
-        arguments."""
+    def _first(self, samples: _Samples, formula: _Formula) -> tuple[int, int] | None:
+        """The first sample with a wrap, and by how much it is off. Where a wave would go another way to the access, that is noted, and is
+        no wrap."""
+        values = samples.values
+        left = np.isin(samples.waves, [wave % self._waves for wave in formula.waves])
+        for decision in formula.leading:
+            left &= ~self._otherwise(decision, values)
+        if not left.any():
+            return None
+        meant, off = self._meant(values, formula)
+        left &= np.asarray((off != 0) & (meant % _APART < _MEMORY), bool)
+        if left.any():
+            left &= ~self._dropped(values, formula)
+        for decision in formula.open if left.any() else ():
+            otherwise = left & self._otherwise(decision, values)
+            if otherwise.any():
+                way = self._guards.position(decision.branch), not decision.held
+                self.judged.needed.update({(at, *way): (text, decision.branch.text) for at, text in formula.others.items()})
+                left &= ~otherwise
+        for decision in self._selections(formula) if left.any() else ():
+            otherwise = left & self._otherwise(decision, values)
+            if otherwise.any():
+                self._frozen = self._frozen or f"where `{formula.sequence.instruction.text}` wraps, `{decision.branch.text}` selects " \
+                    "otherwise than in the launch that was followed"
+                left &= ~otherwise
+        row = int(np.argmax(left))
+        return (row, int(off[row])) if left[row] else None
+
+    def _selections(self, formula: _Formula) -> list[Decision]:
+        """The selections of scalars that the formula may have as the launch did: of what is made of the same arguments."""
         names = self._given(formula.part)
-        for wave in formula.waves:
-            of = [decision for decision, sources in self._report.decisions.selections(wave)
-                  if (used := frozenset[str]().union(*(self._given(one or ()) for one in sources))) and used <= names]
-            other = self._other_way(of, given)
-            if other is not None:
-                return other
-        return None
+        return [decision for wave in sorted(formula.waves) for decision, sources in self._report.decisions.selections(wave)
+                if (used := frozenset[str]().union(*(self._given(one or ()) for one in sources))) and used <= names]
 
-    def _other_way(self, decisions: Sequence[Decision], given: dict[int, int]) -> Decision | None:
-        """The first that is another one there. Where that is not known, it is the same."""
-        algebra, values = self._report.algebra, dict(given)
-        for decision in decisions:
+    def _otherwise(self, decision: Decision, values: TermValues) -> Truths:
+        """Where a decision is another one. Where that is not known, it is the same."""
+        key = decision.name, decision.parts, decision.held
+        if key not in self._differs:
             try:
-                first, second = (algebra.value(part, values, self._functions) for part in decision.parts)
+                first, second = (values.of(part) for part in decision.parts)
+                self._differs[key] = decision.holds(first, second) != decision.held
             except (KeyError, TypeError, ValueError):
-                continue
-            if decision.holds(first, second) != decision.held:
-                return decision
-        return None
+                self._differs[key] = np.zeros(values.samples, bool)
+        return self._differs[key]
 
     def _strides(self, part: Term) -> list[int]:
         """Where products are functions, as they are too long for polynomials: the variables that are strides; else none."""
-        found, waiting, strides = set[int](), [number for monomial, _ in part for number in monomial], []
-        long = False
         named = {parameter.name for parameter in self._contract.parameters if isinstance(parameter.default_from, Formula)}
-        while waiting:
-            number = waiting.pop()
-            if number in found:
-                continue
-            found.add(number)
-            variable = self._report.algebra.variables[number]
-            long = long or variable.name.startswith("mul")
-            if variable.given and variable.name in named:
-                strides.append(number)
-            for inner in variable.made_of:
-                waiting += [one for monomial, _ in inner for one in monomial] if isinstance(inner, tuple) else []
-        return strides if long else []
+        within = list(self._makings.variables(part))
+        long = any(variable.name.startswith("mul") for _, variable in within)
+        return [number for number, variable in within if variable.given and variable.name in named] if long else []
 
-    def _meant(self, sequence: AddressSequence, part: Term, given: dict[int, int], strides: list[int]) -> tuple[int, int]:
-        """The address or offset without a wrap, and by how much it is off: what `part` is, or, as addresses are affine in strides, the
+    def _meant(self, values: TermValues, formula: _Formula) -> tuple[Numbers, Numbers]:
+        """The address or offset without a wrap, and by how much it is off: what the part is, or, as addresses are affine in strides, the
         difference from what they are for strides of 1 and 2, carried on."""
-        term = next(one for one in sequence.terms if one is not None and wrapped_part(self._report, one) == part)
-        algebra = self._report.algebra
+        term, strides = formula.term, self._strides(formula.part)
+        there: Numbers = values.of(term).astype(object)
         if not strides:
-            values = dict(given)
-            there = algebra.value(term, values, self._functions)
-            off = algebra.value(not_restored(algebra, term, part, values), values, self._functions)
+            off = not_restored(self._report.algebra, term, formula.part, values)
             return there - off, off
 
-        def at(values: dict[int, int]) -> int:
-            return algebra.value(term, given | values, self._functions)
+        def at(twice: int | None) -> Numbers:
+            key = (*strides, -1 if twice is None else twice)
+            if key not in self._changed:
+                one = np.ones(values.samples, np.int64)
+                self._changed[key] = values.changed({number: one + (number == twice) for number in strides})
+            found: Numbers = self._changed[key].of(term).astype(object)
+            return found
 
-        ones = dict.fromkeys(strides, 1)
-        first = at(ones)
-        meant = first + sum((given[number] - 1) * (at(ones | {number: 2}) - first) for number in strides)
-        return meant, (at({}) - meant) % _ADDRESSES
+        meant = first = at(None)
+        for number in strides:
+            meant = meant + (values.of((((number,), 1),)) - 1) * (at(number) - first)
+        return meant, (there - meant) % _ADDRESSES
 
-    def _dropped(self, sequence: AddressSequence, part: Term, given: dict[int, int]) -> bool:
-        """Whether a buffer instruction's access lies beyond the buffer's end even so: it reads 0 then, and writes nothing."""
-        records = [one for one in self._report.sequences if one.instruction is sequence.instruction and one.what == "records"
-                   and set(one.waves) & set(sequence.waves)]
-        offsets = [one for one in self._report.sequences if one.instruction is sequence.instruction and one.what == "offset"
-                   and set(one.waves) & set(sequence.waves)]
-        algebra, functions = self._report.algebra, self._functions
-        for offset in offsets:
+    def _dropped(self, values: TermValues, formula: _Formula) -> Truths:
+        """Where a buffer instruction's access lies beyond the buffer's end even so: it reads 0 then, and writes nothing."""
+        sequence, waves = formula.sequence, set(formula.sequence.waves)
+        beside = [one for one in self._report.sequences if one.instruction is sequence.instruction and not waves.isdisjoint(one.waves)]
+        for offset in (one for one in beside if one.what == "offset"):
             for place, term in enumerate(offset.terms):
-                if term is None or wrapped_part(self._report, term) != part:
+                if term is None or self._part(term) != formula.part:
                     continue
-                most = [one.terms[min(place, len(one.terms) - 1)] for one in records]
-                return bool(most) and all(end is not None and algebra.value(term, given, functions) % WORD
-                                          >= algebra.value(end, given, functions) % WORD for end in most)
-        return False
+                most = [one.terms[min(place, len(one.terms) - 1)] for one in beside if one.what == "records"]
+                beyond = [np.asarray(values.of(term) % WORD >= values.of(end) % WORD, bool) for end in most if end is not None]
+                return np.logical_and.reduce(beyond) if most and None not in most else np.zeros(values.samples, bool)
+        return np.zeros(values.samples, bool)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles
@@ -21,6 +22,7 @@ from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
+Numbers = NDArray[Any]
 # Its own table: the emulator judges what program.wavesteps computes and takes nothing from it.
 _COMPARED = {"eq": operator.eq, "lg": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 _BITWISE = {"s_and_b32": operator.and_, "s_or_b32": operator.or_, "s_xor_b32": operator.xor}
@@ -41,17 +43,17 @@ class Decision:
         """Whether the wave went to the label."""
         return self.held == (self.branch.name == "s_cbranch_scc1")
 
-    def holds(self, first: int, second: int) -> bool:
-        """What SCC is for other values of the parts."""
+    def holds(self, first: Numbers, second: Numbers) -> NDArray[np.bool_]:
+        """What SCC is for other values of the parts, of arrays of them."""
         if self.name in _BITWISE:
-            return bool(_BITWISE[self.name](first % WORD, second % WORD))
+            return np.asarray(_BITWISE[self.name](first % WORD, second % WORD), bool)
         _, _, how, kind = self.name.split("_")
-        return bool(_COMPARED[how](*(_read(value, kind) for value in (first, second))))
+        return np.asarray(_COMPARED[how](*(_read(value, kind) for value in (first, second))), bool)
 
 
-def _read(value: int, kind: str) -> int:
-    value %= WORD
-    return value - WORD if kind == "i32" and value >= WORD // 2 else value
+def _read(value: Numbers, kind: str) -> Numbers:
+    signed = WORD // 2 if kind == "i32" else 0
+    return (value + signed) % WORD - signed
 
 
 @dataclass

@@ -1,0 +1,70 @@
+"""Terms in many samples at once: each number is what the term is by Python's integers; and terms of two launches have the same names."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from asmgen.emulator.terms.identities import Identities
+from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
+from asmgen.tools.termvalues import Makings, TermFunctions, TermValues
+
+FUNCTIONS = ("min", "max", "and32", "xor32", "or32", "mul32", "mul64", "shr32", "ones32", "v_rcp_iflag_f32")
+
+
+def drawn(algebra: Polynomials, names: list[str], chance: random.Random, steps: int) -> Term:
+    """Sums, products, quotients and functions of what came before, some of more than 128 bits and some negative."""
+    bits = [algebra.variable(f"item.{place}", 0, 1) for place in range(3)]
+    terms = [*(algebra.variable(name, 0, WORD - 1) for name in names), *bits, algebra.xor_bits(bits[0], bits[2])]
+    for _ in range(steps):
+        one, other = chance.choice(terms), chance.choice(terms)
+        kind = chance.choice(("add", "mul", "quotient", *FUNCTIONS))
+        if kind == "add":
+            made = algebra.add(algebra.times(one, chance.choice((1, 5, WORD, -3))), other)
+        elif kind == "mul":
+            made = algebra.mul(one, other) or one
+        elif kind == "quotient":
+            made = algebra.quotient(one, chance.choice((1, 32, 48)))
+        else:
+            operands = (one, other)[:1 if kind in ("ones32", "v_rcp_iflag_f32") else 2]
+            made = algebra.function(kind, *(algebra.truncated(part, 32) for part in operands))
+        terms.append(made)
+    return terms[-1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_sample_is_what_integers_say(seed: int) -> None:
+    algebra, chance = Polynomials(), random.Random(seed)
+    term = drawn(algebra, ["x", "y", "z"], chance, 12)
+    given = {number: np.array([chance.choice((0, variable.high, chance.randint(0, variable.high))) for _ in range(9)])
+             for number, variable in enumerate(algebra.variables) if variable.given}
+    values = TermValues(Makings(algebra), given, 9)
+    other = values.changed({0: np.arange(9)})
+    for sample in range(9):
+        numbers = {number: int(row[sample]) for number, row in given.items()}
+        assert int(values.of(term)[sample]) == algebra.value(term, {**numbers}, TermFunctions())
+        assert int(other.of(term)[sample]) == algebra.value(term, {**numbers, 0: sample}, TermFunctions())
+
+
+def test_what_is_not_given_is_not_known() -> None:
+    algebra = Polynomials()
+    with pytest.raises(KeyError, match="x"):
+        TermValues(Makings(algebra), {}, 1).of(algebra.variable("x", 0, 9))
+
+
+def test_terms_of_two_launches_have_the_same_names() -> None:
+    """Their variables have other numbers; another constant, function or argument is another term."""
+    names = set[bytes]()
+    for seed in range(12):
+        same = set[bytes]()
+        for order in (["x", "y", "z"], ["y", "x", "z"]):
+            algebra = Polynomials()
+            for name in order:
+                algebra.variable(name, 0, WORD - 1)
+            term = drawn(algebra, ["x", "y", "z"], random.Random(seed), 9)
+            same.add(Identities(algebra).of(term))
+        assert len(same) == 1
+        names |= same
+    assert len(names) == 12

@@ -1,0 +1,185 @@
+"""What terms are in many launches at once: arrays with one number a sample, each exact.
+
+Numbers in terms have no width: a product of two 32-bit numbers and an address is longer than 64 bits. Arrays have 64 bits where bounds show
+that they suffice, else Python's integers. Variables are made of earlier ones, so all that a term needs are computed in their order, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.machine.floatmode import float_mode
+from asmgen.emulator.semantics.floats import FLOAT
+from asmgen.emulator.semantics.valuconversions import CONVERT
+from asmgen.emulator.terms.polynomials import WORD, Monomial, Polynomials, Term, TermVariable
+from asmgen.emulator.terms.termwords import FUNCTIONS
+
+Numbers = NDArray[Any]
+_MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
+_QUOTIENT = "floor / 2^"
+_HOLDS = 1 << 62
+"""What absolute values of 64-bit arrays stay below, so that sums of two do not wrap."""
+_DIRECT = {"min": np.minimum, "max": np.maximum} | {f"{name}{width}": function for width in (16, 32) for name, function in (
+    ("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor))}
+
+
+class Makings:
+    """What variables are made of, directly or not, as bits of a number: bit n is variable n."""
+
+    def __init__(self, algebra: Polynomials) -> None:
+        self.algebra = algebra
+        self._masks: list[int] = []
+
+    def of(self, term: Term) -> int:
+        """All that a term depends on."""
+        for number in range(len(self._masks), len(self.algebra.variables)):
+            variable, mask = self.algebra.variables[number], 1 << number
+            for bit in variable.bits:
+                mask |= 1 << bit
+            for inner in variable.made_of:
+                mask |= self._within(inner) if isinstance(inner, tuple) else 0
+            self._masks.append(mask)
+        return self._within(term)
+
+    def _within(self, term: Term) -> int:
+        return reduce(int.__or__, (self._masks[number] for monomial, _ in term for number in monomial), 0)
+
+    def variables(self, term: Term) -> Iterator[tuple[int, TermVariable]]:
+        """With their numbers, in their order."""
+        return ((number, self.algebra.variables[number]) for number in ones(self.of(term)))
+
+
+def ones(mask: int) -> Iterator[int]:
+    """The places of the bits that are 1, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """Numbers, and what none of them exceeds in size."""
+
+    values: Numbers
+    most: int
+
+
+def _exact(values: Numbers) -> _Exact:
+    if not values.size:
+        return _Exact(values.astype(np.int64), 0)
+    most = max(abs(int(values.min())), abs(int(values.max())))
+    return _Exact(values.astype(np.int64 if most < _HOLDS else object), most)
+
+
+def _product(a: _Exact, b: _Exact) -> _Exact:
+    most = a.most * b.most
+    return _Exact(a.values * b.values, most) if most < _HOLDS else _exact(a.values.astype(object) * b.values.astype(object))
+
+
+def _sum(a: _Exact, b: _Exact) -> _Exact:
+    most = a.most + b.most
+    return _Exact(a.values + b.values, most) if most < _HOLDS else _exact(a.values.astype(object) + b.values.astype(object))
+
+
+class TermValues:
+    """Of samples for which `given` has numbers of the variables that launches give."""
+
+    def __init__(self, makings: Makings, given: Mapping[int, Numbers], samples: int, other: TermValues | None = None,
+                 changed: int = 0) -> None:
+        self._makings, self.samples, self._other, self._changed = makings, samples, other, changed
+        self._given: Mapping[int, Numbers] = dict(given)
+        self._variables: dict[int, _Exact] = {}
+        self._products: dict[Monomial, _Exact] = {}
+
+    def changed(self, given: Mapping[int, Numbers]) -> TermValues:
+        """With others of some given numbers; what does not depend on these is not computed again."""
+        return TermValues(self._makings, {**self._given, **given}, self.samples, self, sum(1 << number for number in given))
+
+    def of(self, term: Term) -> Numbers:
+        """The term in each sample. Raises KeyError for a variable or a function that is not known."""
+        for number in ones(self._makings.of(term)):
+            self.variable(number)
+        return self._sum(term).values
+
+    def variable(self, number: int) -> _Exact:
+        """Of a variable that is made of known ones."""
+        if number not in self._variables:
+            own = ((number,), 1),
+            if self._other is not None and not self._makings.of(own) & self._changed:
+                self._other.of(own)
+                self._variables[number] = self._other.variable(number)
+            else:
+                self._variables[number] = self._made(number, self._makings.algebra.variables[number])
+        return self._variables[number]
+
+    def _sum(self, term: Term) -> _Exact:
+        total = _Exact(np.zeros(self.samples, np.int64), 0)
+        for monomial, coefficient in term:
+            total = _sum(total, _product(self._monomial(monomial), _exact(np.full(1, coefficient, object))))
+        return _Exact(np.broadcast_to(total.values, self.samples), total.most)
+
+    def _monomial(self, monomial: Monomial) -> _Exact:
+        if monomial not in self._products:
+            self._products[monomial] = reduce(_product, map(self.variable, monomial), _Exact(np.ones(1, np.int64), 1))
+        return self._products[monomial]
+
+    def _made(self, number: int, variable: TermVariable) -> _Exact:
+        if number in self._given:
+            return _exact(self._given[number])
+        if len(variable.bits) > 1:
+            return _exact(np.bitwise_xor.reduce([self.variable(bit).values for bit in variable.bits]) & 1)
+        parts = [self._sum(part) if isinstance(part, tuple) else part for part in variable.made_of]
+        if variable.given:
+            raise KeyError(variable.name)
+        if variable.name.startswith(_QUOTIENT):
+            places = int(variable.name.removeprefix(_QUOTIENT))
+            (whole,) = parts
+            return _exact(whole.values >> (places if whole.most >= _HOLDS else min(places, 63)))
+        return _exact(_function(variable.name, parts))
+
+
+def word_of(value: Any) -> int:
+    """The 32 bits of an argument that is a number."""
+    return int(np.float32(value).view(np.uint32)) if isinstance(value, float) else int(value) % WORD
+
+
+class TermFunctions(dict[str, Any]):
+    """The functions that terms are made of; those of floats by the emulator's semantics."""
+
+    def __init__(self) -> None:
+        super().__init__(FUNCTIONS)
+
+    def __missing__(self, name: str) -> Any:
+        function = FLOAT.get(name) or CONVERT[name]
+        source = np.float32 if name.endswith("f32") else np.uint32
+
+        def computed(*given: int) -> int:
+            with np.errstate(all="ignore"):
+                result = function(float_mode(_MODE), *(np.array([one], np.uint32).view(source) for one in given))
+            return int(np.asarray(result).view(np.uint32)[0])
+
+        return computed
+
+
+def _function(name: str, parts: list[Any]) -> Numbers:
+    arrays = [part.values if isinstance(part, _Exact) else part for part in parts]
+    if name in _DIRECT and all(isinstance(part, _Exact) and part.most < _HOLDS for part in parts):
+        found: Numbers = _DIRECT[name](*arrays)
+    elif name in FUNCTIONS:
+        found = np.asarray(np.frompyfunc(FUNCTIONS[name], len(arrays), 1)(
+            *(one.astype(object) if isinstance(one, np.ndarray) else one for one in arrays)), object)
+    else:
+        function = FLOAT.get(name) or CONVERT[name]
+        source = np.float32 if name.endswith("f32") else np.uint32
+        words = [(np.asarray(one) % WORD).astype(np.uint32) for one in arrays]
+        with np.errstate(all="ignore"):
+            result = function(float_mode(_MODE), *(one.view(source) for one in words))
+        found = np.asarray(result).view(np.uint32).astype(np.int64)
+    return found
