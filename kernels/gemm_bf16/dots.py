@@ -1,4 +1,4 @@
-"""gemm-bf16 for at most four rows: vector instructions, and B in whole lines (`products/dots.py`)."""
+"""gemm-bf16 for at most four rows: B in whole lines (`products/dots.py`)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FIXED: dict[str, Any] = {"schedule": DOTS, "split_k": 1, "invariant": False, **B
 
 @GEMM.variant("gfx950", tile=(1, 4, 512), waves=2, stages=3, depth=32, **FIXED)
 @GEMM.variant("gfx950", tile=(1, 8, 512), waves=4, stages=3, depth=32, **FIXED)
-@GEMM.variant("gfx950", tile=(4, 4, 512), waves=2, stages=3, depth=32, **FIXED)
-@GEMM.variant("gfx950", tile=(4, 16, 512), waves=2, stages=3, depth=32, **FIXED)
+@GEMM.variant("gfx950", tile=(4, 8, 512), waves=1, stages=3, depth=32, **FIXED)
+@GEMM.variant("gfx942", tile=(1, 2, 512), waves=1, stages=3, depth=16, **FIXED)
 @GEMM.variant("gfx942", tile=(1, 4, 512), waves=2, stages=3, depth=16, **FIXED)
 @GEMM.variant("gfx942", tile=(1, 8, 512), waves=4, stages=3, depth=16, **FIXED)
-@GEMM.variant("gfx942", tile=(4, 4, 512), waves=2, stages=3, depth=16, **FIXED)
-@GEMM.variant("gfx942", tile=(4, 16, 512), waves=2, stages=3, depth=16, **FIXED)
+@GEMM.variant("gfx942", tile=(4, 4, 512), waves=1, stages=3, depth=16, **FIXED)
+@GEMM.variant("gfx942", tile=(4, 8, 512), waves=1, stages=3, depth=16, **FIXED)
 def dots(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
-    dot_products(k, M.a, M.b, epilogue_of(k))
+    dot_products(k, M, True, epilogue_of(k))

@@ -12,16 +12,13 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.blocks import to_block_of
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.operands import BLOCK
-from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
+from asmgen.kernels.gemm_fp8.scaling import early_factors
 from asmgen.kernels.gemm_fp8.shapes import narrow_shape, wide_shape
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES
 from asmgen.kernels.products.direct import Direct, Multiply, Position, direct
-from asmgen.kernels.products.epilogue import ProductEpilogue
-from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import BY_ROWS
 from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.sides import argument
-from asmgen.kernels.products.split import epilogue_of
 
 
 @GEMM.variant("gfx950", tile=(32, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS, **ONE_TILE)
@@ -41,17 +38,10 @@ def direct_tiles(k: ag.TileBuilder) -> None:
         M, _, _ = wide_shape(k)
         fa, fb = M.b, M.a
 
-    def factors(corner: ag.Corner, position: Position) -> Factors:
-        return load_factors(k, [corner], *position)
-
-    def ends(*arguments: object, factors: Factors, overlaps: bool) -> ProductEpilogue:
-        with_alpha(factors)
-        return epilogue_of(k)(*arguments, factors=factors, overlaps=overlaps)
-
     def multiply(a: ag.Matrix, C: ag.Tile, position: Position) -> Multiply:
         return _scaled(k, M, a, C, position)
 
-    direct(k, M, fa, fb, Direct(ends, factors, multiply if k.p.scales == "block" else None))
+    direct(k, M, fa, fb, Direct(*early_factors(k), multiply if k.p.scales == "block" else None))
 
 
 @dataclass(frozen=True)

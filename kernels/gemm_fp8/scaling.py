@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import asmgen as ag
 from asmgen.kernels.products.contract import is_persistent
+from asmgen.kernels.products.direct import Position
 from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.sides import argument
@@ -48,6 +49,15 @@ def with_alpha(factors: Factors) -> None:
             k.v_mul_f32(product, factors.all[number], product)
         for number in range(2):
             k.v_readfirstlane_b32(factors.all[number], product)
+
+
+def early_factors(k: ag.TileBuilder) -> tuple[Callable[..., ProductEpilogue], Callable[[ag.Corner, Position], Factors]]:
+    """The epilogue that multiplies factors in, as `epilogue_of`, and what loads those of a workgroup's one corner before."""
+    def ends(*arguments: object, factors: Factors, overlaps: bool) -> ProductEpilogue:
+        with_alpha(factors)
+        return epilogue_of(k)(*arguments, factors=factors, overlaps=overlaps)
+
+    return ends, lambda corner, position: load_factors(k, [corner], *position)
 
 
 def loaded_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,

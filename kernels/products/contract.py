@@ -14,7 +14,7 @@ DEALT = "in-order"
 DEALT_WAVES = 4
 """The waves of each of them."""
 DOTS = "dot-products"
-"""The schedule of variants that multiply by vector instructions (`dots`)."""
+"""The schedule of variants of a few rows whose instructions take pieces of K as rows (`dots`)."""
 ELEMENTS = "elements"
 """The schedule of variants that load element by element (`elements`)."""
 _FRAGMENT_ROWS = 16  # the fewest rows of a corner

@@ -1,41 +1,54 @@
-"""Products of a few rows by vector instructions: each wave makes some columns of D from whole rows of B, which it reads line by line.
+"""Products of a few rows by matrix instructions whose rows and columns are pieces of K, so that each wave reads whole lines of B.
 
-Facts: a matrix instruction of 16 rows wastes all of them but M, and its fragments take B in pieces of 64 bytes a row. Here a workgroup
-computes a tm x tn tile of D, each wave tn / waves columns of it. A step along K is 1 KiB of each of those rows of B, 16 bytes a lane, and
-as much of each row of A; both go from memory straight to registers, `stages` - 1 steps ahead. At the end the sums of lanes are added in
-one order, so D has the same bits each time. No wave waits for another one, and there is no LDS.
+Facts: a matrix instruction of 16 rows wastes all of them but M, and its fragments take 16 rows of B, 64 bytes of each. Here its 16 rows are
+`together` rows of A times 16 / together pieces of K, its 16 columns as many rows of B times the same pieces: with 4 of each a fragment is
+256 bytes of each row, with one the 1 KiB of one. Where a row and a column are of the same piece stands a sum that is wanted, the others
+are of no use. So a lane has one of its four accumulators to keep, and those of neighbours make up an element of D.
 
-gfx950 multiplies bf16 by v_dot2_f32_bf16. It reads and makes no subnormal float32, which a result of bf16 shows below 2^-126 alone. Other
-types are widened to float32 and multiplied by v_pk_fma_f32: v_dot2_f32_f16 takes subnormal f16, numbers below 2^-14, for 0, and gfx942 has
-no v_dot2_f32_bf16.
+A workgroup computes a tm x tn tile of D, each wave tn / waves columns of it. A step along K is a part of each of those rows of B and of
+each row of A; both go from memory straight to registers, `stages` - 1 steps ahead. At the end the sums of lanes are added in one order, so
+D has the same bits each time. No wave waits for another one, and there is no LDS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import asmgen as ag
+from asmgen.kernels.products.direct import Position
 from asmgen.kernels.products.epilogue import ProductEpilogue
+from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.lastcolumns import from_last_columns, where_columns_are_left
 from asmgen.kernels.products.prologue import place, tiles
 from asmgen.kernels.products.split import KEEP_SUBNORMAL
 
 _LANE_BITS = 128  # what a lane loads of a row at once
-_DISTANCES: dict[str, dict[int, str | tuple[int, ...]]] = {
-    "gfx950": {32: "v_permlane32_swap_b32", 16: "v_permlane16_swap_b32"}, "gfx942": {2: (2, 3, 0, 1), 1: (1, 0, 3, 2)}}
-"""Lanes between those that exchange the sums of two rows, and the swap, or the DPP of four lanes, that does so."""
+EDGE, HELD = 16, 4
+"""Rows and columns of the instruction; rows of D, neighbours, in a lane."""
+LANES_OF_SUM = 7
+"""So often at most the sums of lanes are added: three times in a quad, and over four bits of a lane's number."""
 
 
-def dot_products(k: ag.TileBuilder, of_a: ag.Fragment, of_b: ag.Fragment, ends: Callable[..., ProductEpilogue]) -> None:
-    """The kernel with A and B of the types of these fragments. `ends` takes the arguments of `product_epilogue`."""
+def together_of(rows: int, columns: int) -> int:
+    """How many rows of A and of B one instruction multiplies, of a tile of `rows` whose waves have so many columns: stores want two
+    neighbours of a row in a lane."""
+    return min(rows, columns // 2, HELD)
+
+
+def dot_products(k: ag.TileBuilder, shape: ag.MatrixShape, a_first: bool, ends: Callable[..., ProductEpilogue],
+                 load: Callable[[ag.Corner, Position], Factors] | None = None) -> None:
+    """The kernel with an instruction of 16 rows and columns, whose first operand is A or B. `ends` takes the arguments of
+    `product_epilogue`, with what `load`, if given, loads while the sums of lanes are added."""
     tm, tn, tk = k.variant.tile
     ahead, own = k.variant.stages - 1, tn // k.variant.wave_count
-    fa, fb = (ag.block_fragment(one, 1, _LANE_BITS // one.bits, ag.LANES) for one in (of_a, of_b))
+    together = together_of(tm, own)
+    of_a, of_b = (shape.a, shape.b) if a_first else (shape.b, shape.a)
+    fa, fb = (_lines(one, together, rows // together) for one, rows in ((of_a, tm), (of_b, own)))
 
     # register plan
-    packed = 1 if _has_dots(k, fa.dtype) else 2
-    sums = k.registers.vgprs(packed * tm * own, "sums", align=2, note="[row][column], of even and of odd elements where packed")
+    sums = k.registers.vgprs(HELD * (tm // together) * (own // together), "sums", align=HELD, note="[row of A][row of B] of each lane")
     A, B = k.tile("A", tm, tk, fa, stages=ahead + 1), k.tile("B", own, tk, fb, stages=ahead + 1)
+    corner = ag.Corner(_totals(k, shape, a_first, tm, own), 0, 0)
     steps = k.registers.sgprs(1, "steps")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
@@ -45,100 +58,89 @@ def dot_products(k: ag.TileBuilder, of_a: ag.Fragment, of_b: ag.Fragment, ends: 
         k.v_mov_b64(sums[number:number + 1], 0)
     place(k, row0, column0)
     a, b = tiles(k, steps, row0, column0, fa.dtype, fb.dtype)
-    memory, vector = k.streams("memory", "vector")
+    memory, matrix = k.streams("memory", "matrix")
 
     def step(t: ag.StepIndex) -> None:
         with k.stage(), memory:
             ag.load(k, B[t + ahead], b.k(t + ahead), rows=wave)
             ag.load(k, A[t + ahead], a.k(t + ahead))
-        with k.stage(), vector:
-            _multiply(k, sums, A[t], B[t])
+        with k.stage(), matrix:
+            _multiply(k, shape, a_first, sums, A[t], B[t])
 
     k.pipeline(step, steps, ag.InOrder(), empty=True)
+    factors = {} if load is None else {"factors": load(corner, (row0, column0, one, wave))}
 
     def multiply_last(k: ag.TileBuilder, left: ag.Reg, column: ag.Reg) -> None:
         last_a, last_b = (k.tile(f"{name}_left", rows, tk, fragment, note="columns after the last whole step")
                           for name, rows, fragment in (("A", tm, fa), ("B", own, fb)))
         ag.load(k, last_a, from_last_columns(k, "a", fa.dtype, left, column).rows(row0, tm), limit=left)
         ag.load(k, last_b, from_last_columns(k, "b", fb.dtype, left, column).rows(column0, tn), rows=wave, limit=left)
-        _multiply(k, sums, last_a, last_b)
+        _multiply(k, shape, a_first, sums, last_a, last_b)
         k.registers.release(last_a.registers, last_b.registers)
 
     with k.block("K tail", cold=True):
         where_columns_are_left(k, multiply_last)
-    corner = ag.Corner(_over_lanes(k, sums, packed, tm, own), 0, 0)
-    ends(k, [corner], row0, column0, one, wave, overlaps=False).follow(k)
+    _over_lanes(k, sums, corner.tile)
+    ends(k, [corner], row0, column0, one, wave, overlaps=False, **factors).follow(k)
 
 
-def _has_dots(k: ag.TileBuilder, dtype: str) -> bool:
-    return k.arch == "gfx950" and dtype == "bf16"
+def _pieces(together: int) -> int:
+    """Bits of the number of a row of an instruction that are its piece of K; the bits above are a row of A or B."""
+    return (EDGE // together).bit_length() - 1
 
 
-def _multiply(k: ag.TileBuilder, sums: ag.Reg, A: ag.Tile, B: ag.Tile) -> None:
-    """Add the products of each row of A with each row of B, a register of their elements after the other."""
+def _lines(like: ag.Fragment, together: int, groups: int) -> ag.Fragment:
+    """`together` times `groups` rows, of each as many pieces of 16 bytes as a wave loads at once. A lane has neighbouring rows."""
+    pieces, wide = _pieces(together), _LANE_BITS // like.bits
+    piece = [lane % (1 << pieces) | lane // EDGE << pieces for lane in range(ag.LANES)]
+    table = tuple(tuple(((lane % EDGE >> pieces) * groups + group, piece[lane] * wide + item) for lane in range(ag.LANES))
+                  for group in range(groups) for item in range(wide))
+    rows, columns = together * groups, ag.LANES // together * wide
+    return ag.Fragment(like.row, "lines", like.dtype, rows, columns, ag.linear_layout(table, rows, columns), groups * _LANE_BITS // 32)
+
+
+def _multiply(k: ag.TileBuilder, shape: ag.MatrixShape, a_first: bool, sums: ag.Reg, A: ag.Tile, B: ag.Tile) -> None:
+    """Add the products of each row of A with each row of B."""
+    registers, size = _LANE_BITS // 32, shape.a.registers
+    of_a, of_b = (one.fragment.registers // registers for one in (A, B))
     with ag.operation(k, f"{A.name} {B.name}", [A.index, B.index], reads=A.registers.mask | B.registers.mask, writes=sums.mask):
-        for word in range(A.fragment.registers):
-            of_a, of_b = ([one.base(row, 0)[word] for row in range(one.down)] for one in (A, B))
-            if _has_dots(k, A.dtype):
-                for number, (b, a) in enumerate((b, a) for a in of_a for b in of_b):
-                    k.v_dot2_f32_bf16(sums[number], a, b, sums[number])
-            else:
-                _multiply_widened(k, sums, (A.dtype, of_a), (B.dtype, of_b))
+        for across in range(A.across):
+            for first in range(0, registers, size):
+                for number in range(of_a * of_b):
+                    a, b = (held[registers * group + first:registers * group + first + size - 1] for held, group in
+                            zip((A.base(0, across), B.base(0, across)), divmod(number, of_b), strict=True))
+                    held = sums[HELD * number:HELD * number + HELD - 1]
+                    k.emit(shape.row.name, held, *((a, b) if a_first else (b, a)), held)
 
 
-def _multiply_widened(k: ag.TileBuilder, sums: ag.Reg, of_a: tuple[str, Sequence[ag.Reg]], of_b: tuple[str, Sequence[ag.Reg]]) -> None:
-    """The same of one register of each row, whose types are given."""
-    (type_a, rows), (type_b, columns) = of_a, of_b
-    wide_a, wide_b, each = ag.widening(k, type_a), ag.widening(k, type_b), 32 // ag.element_bits(type_a)
-    with k.scratch("elements_of_a", each * len(rows)) as left, k.scratch("elements_of_b", each) as right:
-        for row, held in enumerate(rows):
-            wide_a([left[each * row + number] for number in range(each)], [held])
-        for column, held in enumerate(columns):
-            wide_b([right[number] for number in range(each)], [held])
-            for row in range(len(rows)):
-                at = 2 * (row * len(columns) + column)
-                for pair in range(0, each, 2):
-                    first = each * row + pair
-                    k.v_pk_fma_f32(sums[at:at + 1], left[first:first + 1], right[pair:pair + 1], sums[at:at + 1])
+def _totals(k: ag.TileBuilder, shape: ag.MatrixShape, a_first: bool, rows: int, columns: int) -> ag.Tile:
+    """The tile of the sums over all pieces of K: a lane has neighbouring columns of neighbouring rows, as other lanes of its quad do."""
+    together = together_of(rows, columns)
+    pieces, down, across = _pieces(together), rows // together, columns // together
+    places = [(lane >> 2 + pieces, lane % EDGE >> pieces) for lane in range(ag.LANES)]  # rows of the first and second operand
+    own = [place if a_first else place[::-1] for place in places]
+    table = tuple(tuple((row * down + i, column * across + j) for row, column in own) for i in range(down) for j in range(across))
+    totals = k.registers.vgprs(down * across, "totals", align=min(HELD, across))
+    fragment = ag.Fragment(shape.row, "sums", "f32", rows, columns, ag.linear_layout(table, rows, columns), totals.count)
+    return ag.Tile("totals", rows, columns, fragment, ag.RegisterSet((totals,)))
 
 
-def _over_lanes(k: ag.TileBuilder, sums: ag.Reg, packed: int, rows: int, columns: int) -> ag.Tile:
-    """The sums over all lanes as a tile: each lane has the columns of one row. While there are several rows, one half of the lanes adds
-    those of the first half of them, the other one those of the others."""
-    totals = k.registers.vgprs(rows * columns, "totals", align=min(4, columns))
-    held = [totals[number] for number in range(totals.count)]
+def _over_lanes(k: ag.TileBuilder, sums: ag.Reg, totals: ag.Tile) -> None:
+    """Add up the pieces of K. Bits 0 and 1 of a piece say which accumulator of a lane is wanted, and are those of the lane; those above
+    stand in two bits of its number, one for each operand: only lanes where both are the same have something."""
+    pieces = _pieces(together_of(totals.rows, totals.columns))
+    doubled = [(bit, bit + 2) for bit in range(2, pieces)]
+    held = totals.registers.items
     for number, total in enumerate(held):
-        if packed > 1:
-            k.v_add_f32(total, sums[2 * number], sums[2 * number + 1])
-        else:
-            k.v_mov_b32(total, sums[number])
-    distances = list(_DISTANCES[k.arch])[:(rows - 1).bit_length()]
-    for distance in distances:
-        half = len(held) // 2
-        _exchange(k, distance, held[:half], held[half:])
-        held = held[:half]
-    ag.over_lanes(k, "v_add_f32", held, [bit for bit in range(ag.LANES.bit_length() - 1) if 1 << bit not in distances])
-    like = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16").d
-    row = [sum(bool(lane & distance) << number for number, distance in enumerate(reversed(distances))) for lane in range(ag.LANES)]
-    table = tuple(tuple((row[lane], column) for lane in range(ag.LANES)) for column in range(columns))
-    fragment = ag.Fragment(like.row, "sums", "f32", rows, columns, ag.linear_layout(table, rows, columns), columns)
-    return ag.Tile("sums", rows, columns, fragment, ag.RegisterSet((totals[0:columns - 1],)))
-
-
-def _exchange(k: ag.TileBuilder, distance: int, lower: Sequence[ag.Reg], upper: Sequence[ag.Reg]) -> None:
-    """lower = the sums of `lower` in lanes whose number has no bit `distance`, of `upper` in the others, each over a pair of lanes."""
-    how, pairs = _DISTANCES[k.arch][distance], list(zip(lower, upper, strict=True))
-    if isinstance(how, str):
-        for one, other in pairs:
-            k.emit(how, one, other)
-        for one, other in pairs:
-            k.v_add_f32(one, one, other)
+        k.v_mov_b32(total, sums[HELD * number], quad_perm=(0,) * 4, row_mask=15, bank_mask=15)
+        for at in range(1, HELD):
+            k.v_add_f32(total, sums[HELD * number + at], total, quad_perm=(at,) * 4, row_mask=15, bank_mask=15)
+    if not doubled:
         return
-    with k.scratch("lanes", 2, "s") as lanes, k.scratch("sent", len(pairs)) as sent:
+    same = sum(all(lane >> one & 1 == lane >> other & 1 for one, other in doubled) << lane for lane in range(ag.LANES))
+    with k.scratch("same", 2, "s") as mask:
         for half in range(2):
-            k.s_mov_b32(lanes[half], sum(1 << lane for lane in range(32) if lane & distance))
-        for number, (one, other) in enumerate(pairs):
-            k.v_cndmask_b32(sent[number], other, one, lanes)
-            k.v_cndmask_b32(one, one, other, lanes)
-        for number, (one, _) in enumerate(pairs):
-            k.v_add_f32(one, sent[number], one, quad_perm=how, row_mask=15, bank_mask=15)
+            k.s_mov_b32(mask[half], same >> 32 * half & 0xFFFFFFFF)
+        for total in held:
+            k.v_cndmask_b32(total, 0, total, mask)
+    ag.over_lanes(k, "v_add_f32", held, sorted(sum(doubled, ())))

@@ -1,4 +1,4 @@
-"""Products of a few rows by vector instructions: right on drawn shapes, the same bits in any order, and no instruction for nothing."""
+"""Products of a few rows by dot products: right on drawn shapes, the same bits in any order, and no instruction for nothing."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def dots(tile: str, **more: Any) -> dict[str, Any]:
 
 BUILDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("gemm-bf16", "gfx950", dots("1x4x512", preload=True, bias="column")),
-    ("gemm-bf16", "gfx950", dots("4x16x512", dtype="f16", out="f32", d_layout="column", c_layout="column")),
+    ("gemm-bf16", "gfx950", dots("4x8x512", dtype="f16", out="f32", d_layout="column", c_layout="column")),
     ("gemm-bf16", "gfx942", dots("4x4x512", out="f16")),
-    ("gemm-fp8", "gfx950", dots("4x4x1024", scales="row", b_dtype="e5m2")),
+    ("gemm-fp8", "gfx950", dots("4x16x1024", scales="row", b_dtype="e5m2")),
     ("gemm-fp8", "gfx942", dots("1x8x1024", scales="row", pointers=True)),
 )
 
