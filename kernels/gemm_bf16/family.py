@@ -14,13 +14,13 @@ from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, sev
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
     INVARIANT,
-    REDUCE,
     REDUCE_RULES,
     SPLIT_K,
     STREAM_GRID,
     SUM_GRID,
     add_parts,
     is_split,
+    reduce_parameter,
     split_arguments,
     split_options,
     split_workspaces,
@@ -34,7 +34,8 @@ _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", c
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return product_parameters((_TYPE, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT, PERSISTENT, STREAM_K), variant, 16,
+    parts = SPLIT_K, reduce_parameter(variant), INVARIANT, PERSISTENT, STREAM_K
+    return product_parameters((_TYPE, any_k_parameter(variant), *parts), variant, 16,
                               further_parameters(variant, 16, (workgroups_of(variant, "persistent=true and stream_k=true"), SHARE)))
 
 

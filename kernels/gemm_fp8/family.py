@@ -16,12 +16,12 @@ from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
     INVARIANT,
     PERSISTENT_GRID,
-    REDUCE,
     REDUCE_RULES,
     SPLIT_K,
     SUM_GRID,
     add_parts,
     is_split,
+    reduce_parameter,
     split_arguments,
     split_options,
     split_workspaces,
@@ -40,7 +40,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters((*operands, any_k_parameter(variant), SPLIT_K, REDUCE, INVARIANT, PERSISTENT), variant, 8,
+    return product_parameters((*operands, any_k_parameter(variant), SPLIT_K, reduce_parameter(variant), INVARIANT, PERSISTENT), variant, 8,
                               further_parameters(variant, 8, (workgroups_of(variant),)))
 
 

@@ -46,8 +46,15 @@ KEEP_SUBNORMAL = ag.HwReg(1, 4, 2)
 SPLIT_K = ag.Parameter("split_k", "build", int, "workgroups that share the steps of a tile; a second kernel adds their sums in order",
                        default=1, minimum=1, maximum=MOST_PARTS, tried=(3,))
 
-REDUCE = ag.Parameter("reduce", "build", str, "how sums of parts are added: ordered: in the order of K, the same bits each time; atomic: "
-                      "by memory, in any order, in a workspace of one part's size", default="ordered", choices=("ordered", "atomic"))
+
+def reduce_parameter(variant: ag.Variant) -> ag.Parameter:
+    """How the sums of parts are added; a variant without parts has nothing to add in another way."""
+    alone = dict(variant.further).get("split_k") == 1
+    return ag.Parameter("reduce", "build", str, "how sums of parts are added: ordered: in the order of K, the same bits each time; atomic: "
+                        "by memory, in any order, in a workspace of one part's size (not where a variant has split_k=1 alone)",
+                        default="ordered", choices=("ordered",) if alone else ("ordered", "atomic"))
+
+
 INVARIANT = ag.Parameter("invariant", "build", bool, "an element of D depends on its row of A, its column of B, k and split_k alone: "
                          "the same bits for any m, batch, tile, schedule and layout. n and k say how often tune and gemm.matmul cut K",
                          default=False)
