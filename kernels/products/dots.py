@@ -12,7 +12,7 @@ D has the same bits each time. No wave waits for another one, and there is no LD
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import asmgen as ag
 from asmgen.kernels.products.direct import Position
@@ -128,19 +128,33 @@ def _totals(k: ag.TileBuilder, shape: ag.MatrixShape, a_first: bool, rows: int, 
 def _over_lanes(k: ag.TileBuilder, sums: ag.Reg, totals: ag.Tile) -> None:
     """Add up the pieces of K. Bits 0 and 1 of a piece say which accumulator of a lane is wanted, and are those of the lane; those above
     stand in two bits of its number, one for each operand: only lanes where both are the same have something."""
-    pieces = _pieces(together_of(totals.rows, totals.columns))
-    doubled = [(bit, bit + 2) for bit in range(2, pieces)]
+    doubled = [(bit, bit + 2) for bit in range(2, _pieces(together_of(totals.rows, totals.columns)))]
     held = totals.registers.items
-    for number, total in enumerate(held):
-        k.v_mov_b32(total, sums[HELD * number], quad_perm=(0,) * 4, row_mask=15, bank_mask=15)
-        for at in range(1, HELD):
-            k.v_add_f32(total, sums[HELD * number + at], total, quad_perm=(at,) * 4, row_mask=15, bank_mask=15)
-    if not doubled:
-        return
-    same = sum(all(lane >> one & 1 == lane >> other & 1 for one, other in doubled) << lane for lane in range(ag.LANES))
-    with k.scratch("same", 2, "s") as mask:
-        for half in range(2):
-            k.s_mov_b32(mask[half], same >> 32 * half & 0xFFFFFFFF)
-        for total in held:
-            k.v_cndmask_b32(total, 0, total, mask)
-    ag.over_lanes(k, "v_add_f32", held, sorted(sum(doubled, ())))
+    for at in range(HELD):
+        control = {"quad_perm": (at,) * 4, "row_mask": 15, "bank_mask": 15}
+        for number, total in enumerate(held):
+            own = sums[HELD * number + at]
+            k.v_add_f32(total, own, total, **control) if at else k.v_mov_b32(total, own, **control)
+    some = [lane for lane in range(0, ag.LANES, 4) if all(lane >> one & 1 == lane >> other & 1 for one, other in doubled)]
+    if len(some) == EDGE // HELD:  # one row of A, one of B: some quads of all lanes
+        _over_quads(k, held, some)
+    elif doubled:
+        same = sum(15 << lane for lane in some)
+        with k.scratch("same", 2, "s") as mask:
+            for half in range(2):
+                k.s_mov_b32(mask[half], same >> 32 * half & 0xFFFFFFFF)
+            for total in held:
+                k.v_cndmask_b32(total, 0, total, mask)
+        ag.over_lanes(k, "v_add_f32", held, sorted(sum(doubled, ())))
+
+
+def _over_quads(k: ag.TileBuilder, held: Sequence[ag.Reg], lanes: Sequence[int]) -> None:
+    """The sum over these lanes, in all lanes, of each register."""
+    with k.scratch("of_quads", len(lanes) * len(held), "s") as parts:
+        for number, total in enumerate(held):
+            for at, lane in enumerate(lanes):
+                k.v_readlane_b32(parts[len(lanes) * number + at], total, lane)
+        for at in range(len(lanes)):
+            for number, total in enumerate(held):
+                part = parts[len(lanes) * number + at]
+                k.v_add_f32(total, part, total) if at else k.v_mov_b32(total, part)
