@@ -6,7 +6,7 @@ import importlib
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Real
 from typing import Any
@@ -35,7 +35,16 @@ from asmgen.kernels.tensors import (
     shares,
 )
 from asmgen.kernels.tuned import choose
-from asmgen.kernels.usableviews import batch_strides, is_one_stride, layout_of, readable_matrix, readable_numbers, repeated, with_zeros
+from asmgen.kernels.usableviews import (
+    batch_strides,
+    dense_copies,
+    is_one_stride,
+    layout_of,
+    readable_matrix,
+    readable_numbers,
+    repeated,
+    with_zeros,
+)
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
@@ -90,7 +99,8 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
 
     A numpy array may be any view and is moved without gaps. `device` and `stream` are as for `gemm.bf16`, and so is the choice of the
     variant. Where nothing but single elements can be loaded (odd strides or addresses), a slower variant does it; for a large
-    product of PyTorch's tensors a fast one, on copies of `a` and `b` with zeros beyond K (not if `invariant` or with a `stream`). Raises
+    product of PyTorch's tensors a fast one, on copies of `a` and `b` with zeros beyond K (not if `invariant` or with a `stream`). Where
+    lines lie farther apart than any kernel reaches (64 of them in 4 GiB), PyTorch's tensors are copied, without a `stream`. Raises
     TensorError or ContractError, which name the argument, before any launch.
     """
     return product(_MATMUL, a, b, out, {"c": c, "bias": bias, "a_scale": a_scale, "b_scale": b_scale}, alpha, beta, out_dtype, invariant,
@@ -216,18 +226,26 @@ def _start_lists(of: Called, every: dict[str, list[Any]], more: dict[str, Any], 
         plan.launches.start(device, {**null, **pointers, **numbers, **plan.numbers}, stream)
 
 
+class _NotServed(TensorError):
+    """No kernel takes tensors that lie so."""
+
+
 @dataclass(frozen=True)
 class _Ready:
-    """A product whose tensors are checked: the launch with all its arguments, or none where D has no elements."""
+    """A product whose tensors are checked: the launch with all its arguments, or none where D has no elements. `copied` gets what is in D
+    then."""
 
     device: Any
     launches: LaunchList | None
     arguments: Mapping[str, Any]
+    copied: Any = None
 
     def start(self, stream: Any) -> None:
         """Launch it."""
         if self.launches is not None:
             self.launches.start(self.device, self.arguments, stream)
+        if self.copied is not None:
+            self.copied.copy_(self.arguments["d"])
 
 
 def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any, invariant: bool,
@@ -236,6 +254,7 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     device = _device(of, tensors["a"], device)
     a, b = _with_columns(of, tensors["a"], tensors["b"], stream)
     tensors, out = {**tensors, "a": a, "b": b}, tensors["d"]
+    check_writable(out, of.name)
     places = {name: located("out" if name == "d" else name, tensor, of.name) for name, tensor in tensors.items()}
     for name in ("a", "b", *(["c"] if beta else [])):
         batch = _batch(of, *(places[one][1][0][:-2] for one in "ab"))
@@ -245,14 +264,21 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
             places[name] = located(name, tensors[name], of.name)
     odd = any((places[name][0] or 0) % ALIGNMENT for name in "ab")
     facts = tuple((name, found) for name, (_, found) in places.items())
-    plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant)
+    try:
+        plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant)
+    except _NotServed:
+        matrices = {name: tensors[name] for name in "abcd" if name in tensors}
+        copies = {} if copied or stream is not None else dense_copies(matrices, dict(facts))
+        if not copies:
+            raise
+        made = _ready(of, {**tensors, **copies}, alpha, beta, device, stream, invariant, copied=True)
+        return replace(made, copied=out if "d" in copies else None)
     k = places["a"][1][0][-1]
     if plan.elements and math.prod(places["d"][1][0]) * k >= _WORTH and stream is None and not invariant and not copied:
         along = {"a": -1, "b": -1 if of.b_by_rows else -2}
         copies = {name: with_zeros(tensors[name], along[name], k + -k % BLOCK) for name in along}
         if None not in copies.values():
             return _ready(of, {**tensors, **copies}, alpha, beta, device, stream, invariant, copied=True)
-    check_writable(out, of.name)
     c_elsewhere = "c" in tensors and places["c"][0] is not None and places["c"] != places["d"]  # where it is D, each wave reads its own
     for name in ("a", "b", "bias", "a_scale", "b_scale", *(["c"] if beta and c_elsewhere else [])):
         if name in tensors and shares(tensors[name], out, places[name], places["d"]):
@@ -359,7 +385,7 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
         contract = library.contract(arch, build)
         values = contract.resolve_run({**build, **given})
     except ContractError as error:
-        raise TensorError(f"{of.name} of m={given['m']}, n={given['n']}, k={given['k']}, batch={given['batch']} with A by "
+        raise _NotServed(f"{of.name} of m={given['m']}, n={given['n']}, k={given['k']}, batch={given['batch']} with A by "
                           f"{given['a_layout']}s, B^T by {given['b_layout']}s and out by {given['d_layout']}s: {error.sentence}; "
                           "contiguous copies would work") from error
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}

@@ -76,8 +76,13 @@ def check_writable(out: Any, of: str = "gemm.bf16") -> None:
                           "a contiguous array would work")
 
 
+def is_dense(facts: Facts) -> bool:
+    """Whether a tensor is an array in C order without gaps."""
+    return facts[1] == dense_strides(facts[0])
+
+
 def has_own_elements(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether no two elements of an array lie in one place; strides are of any unit."""
+    """Whether no two elements of an array overlap; strides are of any unit."""
     steps = sorted((abs(stride), count) for stride, count in zip(strides, shape, strict=True) if count > 1)
     reach = 0
     for stride, count in steps:

@@ -7,13 +7,13 @@ matrices of a batch. PyTorch makes a copy of another view, on its current stream
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from asmgen.kernels.tensors import Facts, TensorError
+from asmgen.kernels.tensors import Facts, TensorError, has_own_elements, is_dense
 
 
 def batch_strides(shape: Sequence[int], strides: Sequence[int], batch: Sequence[int]) -> list[tuple[int, int]]:
@@ -96,6 +96,19 @@ def with_zeros(tensor: Any, axis: int, size: int) -> Any:
     inside = transposed[..., :tensor.shape[axis]] if axis == -1 else transposed[..., :tensor.shape[axis], :]
     inside.copy_(tensor)
     return transposed
+
+
+def dense_copies(tensors: Mapping[str, Any], facts: Mapping[str, Facts]) -> dict[str, Any]:
+    """Contiguous copies of those matrices that have gaps, a new one for "d"; none for what makes no copies, nor where elements of "d"
+    overlap."""
+    found: dict[str, Any] = {}
+    for name, tensor in tensors.items():
+        shape, strides, _ = facts[name]
+        if name == "d" and not has_own_elements(shape, strides):
+            return {}
+        if not isinstance(tensor, np.ndarray) and can_copy(tensor) and not is_dense(facts[name]):
+            found[name] = tensor.new_empty(shape) if name == "d" else tensor.contiguous()
+    return found
 
 
 def can_copy(tensor: Any) -> bool:

@@ -13,6 +13,7 @@ from asmgen.kernels import matmul as module
 from asmgen.kernels.registry import family
 from asmgen.kernels.tensors import has_own_elements
 from asmgen.launch.emulated import EmulatedDevice
+from tests.far_products import FarLines
 from tests.launch.test_launch_values import TorchTensor
 
 BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
@@ -157,6 +158,22 @@ def test_a_single_row_of_c_lies_as_out_does() -> None:
     assert close(out.T[:1], a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)) and not out[:, 1:].any()
 
 
+@pytest.mark.slow
+def test_lines_that_no_kernel_reaches_are_copied() -> None:
+    """4 GiB from one to the next; not for a stream, nor where lines of `out` overlap."""
+    far = {name: FarLines(1, 3, line, 2 << 30, 0, BF16).lines[0] for name, line in (("a", 64), ("c", 24), ("out", 24))}
+    far["a"][...], far["c"][...], b = drawn(1, (3, 64)), drawn(3, (3, 24)), drawn(2, (64, 24))
+    given = {name: TorchTensor(one) for name, one in {**far, "b": b}.items()}
+    with EmulatedDevice("gfx950") as device:
+        gemm.matmul(**given, beta=1.0, device=device)
+        over = TorchTensor(np.lib.stride_tricks.as_strided(np.zeros(80, BF16), (3, 24), (40, 2)))
+        for more in ({"stream": 1}, {"out": over}):
+            with pytest.raises(gemm.TensorError, match="contiguous copies would work"):
+                gemm.matmul(**given | more, beta=1.0, device=device)
+    assert close(far["out"], far["a"].astype(np.float64) @ b.astype(np.float64) + far["c"].astype(np.float64))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.asarray, TorchTensor])
 def test_one_c_for_a_batch(kind: type) -> None:
     a, b, c = drawn(1, (2, 3, 9, 64)), drawn(2, (64, 8)), drawn(3, (3, 9, 8))
@@ -165,6 +182,7 @@ def test_one_c_for_a_batch(kind: type) -> None:
     assert close(getattr(found, "array", found), a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64))
 
 
+@pytest.mark.slow
 def test_fp8_takes_weights_by_rows() -> None:
     a, b = drawn(1, (9, 128), E4M3), drawn(2, (24, 128), ml_dtypes.float8_e5m2)
     with EmulatedDevice("gfx950") as device:
