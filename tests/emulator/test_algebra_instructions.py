@@ -185,7 +185,9 @@ def _fill(run: Followed, register: int, count: int, kind: str) -> None:
     """Registers full of small integers in a format, with elements that are those integers: whatever is exact is then the run's own."""
     width = PACKED_WIDTHS[kind]
     values = run.random.integers(-3, 4, (64, 32 * count // width)).astype(np.float64)
-    if kind in ("f32", "xf32"):
+    if kind == "f64":
+        codes = values.view(np.uint64)
+    elif kind in ("f32", "xf32"):
         codes = values.astype(np.float32).view(np.uint32)
     elif kind == "bf16":
         codes = values.astype(np.float32).view(np.uint32) >> np.uint32(16)
@@ -193,7 +195,8 @@ def _fill(run: Followed, register: int, count: int, kind: str) -> None:
         codes = values.astype(np.float16).view(np.uint16).astype(np.uint32)
     else:
         codes = encode(values, hardware_format(kind, run.machine.arch), "nearest_even", True).astype(np.uint32)
-    bits = (codes[..., None] >> np.arange(width, dtype=np.uint32) & np.uint32(1)).astype(np.uint8).reshape(64, -1)
+    one = codes.dtype.type(1)
+    bits = (codes[..., None] >> np.arange(width, dtype=codes.dtype) & one).astype(np.uint8).reshape(64, -1)
     words = np.packbits(bits, axis=1, bitorder="little").view(np.uint32)
     run.machine.vector[register:register + count, 0] = words.T
     slots = np.zeros((64, 8 * count), np.uint32)
@@ -202,7 +205,7 @@ def _fill(run: Followed, register: int, count: int, kind: str) -> None:
 
 
 def _rows() -> list[MfmaRow]:
-    return [row for row in MFMA.values() if row.cd_type == "f32"]
+    return [row for row in MFMA.values() if row.cd_type in ("f32", "f64")]
 
 
 @pytest.mark.parametrize("row", _rows(), ids=lambda row: row.name)
@@ -216,7 +219,7 @@ def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow) -> None:
                   ((row.m, a, 2 if row.sparse else 1), (row.n, b, 1))]
         _fill(run, 0, counts[0], a)
         _fill(run, 16, counts[1], b)
-        _fill(run, 64, row.cd_regs, "f32")
+        _fill(run, 64, row.cd_regs, row.cd_type)
         names = [f"v[{first}:{first + count - 1}]" if count > 1 else f"v{first}" for first, count in ((0, counts[0]), (16, counts[1]))]
         target = f"v[64:{63 + row.cd_regs}]"
         text = f"{row.name} {target}, {names[0]}, {names[1]}, {'v40' if row.sparse else target}"
@@ -228,7 +231,12 @@ def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow) -> None:
         if row.f8f6f4:
             text += f" cbsz:{cbsz} blgp:{blgp}"
         run.text(text)
-        for register in range(64, 64 + row.cd_regs):
+        if row.cd_type == "f64":
+            words = np.ascontiguousarray(np.moveaxis(run.machine.vector[64:64 + row.cd_regs], 0, -1)).view(np.float64)
+            for pair in range(row.cd_regs // 2):
+                numbers = run.algebra.table.numbers(run.ids(65 + 2 * pair), "f64", lambda: np.nan)
+                assert same(numbers, STANDARD.embedded(words[..., pair])) and not run.ids(64 + 2 * pair).any()
+        for register in range(64, 64 + row.cd_regs) if row.cd_type == "f32" else ():
             values = run.machine.vector[register].view(np.float32)
             assert run.ids(register).all() and same(run.number(register), STANDARD.embedded(values))
 

@@ -15,8 +15,8 @@ from asmgen.emulator.carried.tracker import Tracker
 from asmgen.emulator.machine.devicememory import Memory
 
 Array = NDArray[Any]
-_KINDS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2": "bf8",
-          "float8_e5m2fnuz": "bf8"}
+_KINDS = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16", "float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8",
+          "float8_e5m2": "bf8", "float8_e5m2fnuz": "bf8"}
 
 
 def kind_of(array: Array) -> str | None:

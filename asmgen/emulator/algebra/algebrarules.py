@@ -13,12 +13,13 @@ from asmgen.emulator.algebra.formatrules import bind_conversion
 from asmgen.emulator.algebra.halfrules import bind_halves
 from asmgen.emulator.algebra.matrixrules import bind_matrix
 from asmgen.emulator.algebra.residues import Constants, Residues
+from asmgen.emulator.algebra.sixrules import bind_six
 from asmgen.emulator.algebra.sources import as_floats, numbers_of, word_of
 from asmgen.emulator.algebra.words import Word, Words
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles, WordCells
 from asmgen.emulator.carried.handleatomics import Change
-from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, slots_of, writer
+from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, result_writer, slots_of, writer
 from asmgen.emulator.carried.tracker import Rules
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import Group
@@ -61,7 +62,7 @@ class AlgebraRules(Rules):
         if name == "v_pack_b32_f16":
             return self._vector(instruction, carrier, lambda a, b: self.words.packed(a, b))
         if name.startswith("v_cvt_"):
-            return bind_conversion(instruction, carrier, self.table)
+            return bind_six(instruction, carrier, self.table) or bind_conversion(instruction, carrier, self.table)
         if name.startswith("v_pk_") and name.rpartition("_")[0] in PAIRS and name.endswith("_f32"):
             return self._pairs(instruction, carrier, PAIRS[name.rpartition("_")[0]])
         halves = bind_halves(instruction, carrier, self.table)
@@ -177,7 +178,7 @@ class AlgebraRules(Rules):
         mode, name = float_mode(carrier.machine.binding_mode), instruction.name
         factor = 1 if instruction.modifiers.get("mul") == 2 else 2 if instruction.modifiers.get("mul") == 4 else 0
         factor = -1 if instruction.modifiers.get("div") else factor
-        put, nibbles = destination(instruction, carrier, WIDTHS[kind]), WIDTHS[kind] // 4
+        put, nibbles = result_writer(instruction, carrier, WIDTHS[kind]), WIDTHS[kind] // 4
         clears = _cleared(instruction, carrier, first=1)
 
         def step(group: Group) -> None:

@@ -18,15 +18,15 @@ from asmgen.isa.arch import Architecture
 from asmgen.isa.formats import hardware_format
 
 Ids = NDArray[np.uint32]
-ENCODINGS = {"f32": 1, "xf32": 1, "bf16": 1, "f16": 2, "fp8": 3, "bf8": 4, "fp4": 5, "fp6": 6, "bf6": 7}
+ENCODINGS = {"f32": 1, "xf32": 1, "bf16": 1, "f16": 2, "fp8": 3, "bf8": 4, "fp4": 5, "fp6": 6, "bf6": 7, "f64": 8}
 """By format: those of one number encode sign and exponent alike."""
-WIDTHS = {"f32": 32, "xf32": 32, "bf16": 16, "f16": 16, "fp8": 8, "bf8": 8, "fp4": 4}
+WIDTHS = {"f64": 64, "f32": 32, "xf32": 32, "bf16": 16, "f16": 16, "fp8": 8, "bf8": 8, "fp4": 4}
 PACKED_WIDTHS = WIDTHS | {"fp6": 6, "bf6": 6}
 """Of those that stand side by side in memory and matrix operands. Signs 6 bits apart are in nibbles of their own, too."""
-BELOW_TOP = np.array([0, 15, 15, 7, 7, 3, 8, 8], np.uint32)
+BELOW_TOP = np.array([0, 15, 15, 7, 7, 3, 8, 8, 31], np.uint32)
 """By encoding, the bits below the top of the nibble with the sign that must stay for a value to be the same but for rounding: of f32 those
-that bf16 has. The sign is the nibble's top bit, but for those of 6 bits."""
-SIGN_ON_TOP = np.array([1, 1, 1, 1, 1, 1, 0, 0], bool)
+that bf16 has, of f64 those of its upper word. The sign is the nibble's top bit, but for those of 6 bits."""
+SIGN_ON_TOP = np.array([1, 1, 1, 1, 1, 1, 0, 0, 1], bool)
 
 
 class Elements:
@@ -94,6 +94,8 @@ class Elements:
 def largest(kind: str, arch: Architecture) -> tuple[float, float]:
     """The largest finite number of a format, and by how much a number may exceed it and be rounded to it; f32 and bf16 are wide enough
     for what no conversion between them overflows."""
+    if kind == "f64":
+        return float("inf"), 0.0
     if kind in ("f32", "bf16", "xf32"):
         return float(np.finfo(np.float32).max), 0.0
     fmt: Any = hardware_format(kind, arch)

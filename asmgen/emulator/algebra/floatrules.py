@@ -13,8 +13,8 @@ from asmgen.emulator.machine.floatmode import FloatMode
 from asmgen.emulator.semantics.floats import FLOAT
 
 Values = Any
-RATIO = 64
-"""Exponent by which v_div_fmas scales where VCC says so (CDNA3 ISA, V_DIV_FMAS_F32)."""
+RATIO = {"v_div_fmas_f32": 64, "v_div_fmas_f64": 128}
+"""Exponents by which v_div_fmas scales where VCC says so (CDNA3 ISA, V_DIV_FMAS_F32 and V_DIV_FMAS_F64)."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _div_fmas(mode: FloatMode, name: str, sources: Sequence[Given]) -> Residues:
     """A product and a sum, scaled where VCC says so: up where the addend is large, else down (as the emulator has it)."""
     plain = sources[0].numbers * sources[1].numbers + sources[2].numbers
     up = np.abs(np.asarray(sources[2].value)) >= 2
-    return plain.scaled(np.where(sources[3].value, np.where(up, RATIO, -RATIO), 0))
+    return plain.scaled(np.where(sources[3].value, np.where(up, RATIO[name], -RATIO[name]), 0))
 
 
 RULES: dict[str, Rule] = {
@@ -95,7 +95,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("max", "min", "max3", "min3", "med3", "minimum3", "maximum3"), _chosen),
     "ldexp": _ldexp, "frexp_mant": _mantissa, "div_fixup": _quotient, "div_scale": _div_scale, "div_fmas": _div_fmas,
 }
-"""By the middle of the mnemonic, v_STEM_f32 or v_STEM_f16."""
+"""By the middle of the mnemonic, v_STEM_f64, v_STEM_f32 or v_STEM_f16."""
 RUN = frozenset({"trunc", "ceil", "rndne", "floor", "frexp_exp_i32", "frexp_exp_i16", "trig_preop"})
 """Whose results are integers, or are those of the run."""
 PAIRS: dict[str, Rule] = {"v_pk_add": RULES["add"], "v_pk_mul": RULES["mul"], "v_pk_fma": RULES["fma"], "v_pk_fmac": RULES["fma"]}
@@ -105,7 +105,7 @@ PAIRS: dict[str, Rule] = {"v_pk_add": RULES["add"], "v_pk_mul": RULES["mul"], "v
 def rule_of(name: str) -> tuple[Rule, str] | None:
     """The rule of an instruction with one float result and its format; None where there is none."""
     stem, _, kind = name.removeprefix("v_").rpartition("_")
-    return (RULES[stem], kind) if kind in ("f32", "f16") and stem in RULES else None
+    return (RULES[stem], kind) if kind in ("f64", "f32", "f16") and stem in RULES else None
 
 
 def of_the_run(name: str) -> bool:

@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.algebra.elements import WIDTHS, Elements, largest
+from asmgen.emulator.algebra.conversionscales import kept, scale_of
+from asmgen.emulator.algebra.elements import WIDTHS, Elements
 from asmgen.emulator.algebra.residues import Residues
 from asmgen.emulator.algebra.sources import as_floats, numbers_of
 from asmgen.emulator.carried.carrier import HandleCarrier
-from asmgen.emulator.carried.cells import Handles
-from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, half_writer, slots_of, writer
+from asmgen.emulator.carried.cells import TOP, Handles
+from asmgen.emulator.carried.operandhandles import OperandSource, at_top, half_writer, result_writer, slots_of, writer
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import Group
-from asmgen.isa.arch import Architecture
-from asmgen.isa.formats import decode, hardware_format, scale_decode, scale_from_f32
+from asmgen.isa.formats import decode, hardware_format
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
 _SMALL = "fp8|bf8|fp4"
-_WIDE = "f32|f16|bf16"
+_WIDE = "f64|f32|f16|bf16"
 _PLAIN = re.compile(rf"v_cvt_(?:pk_|pkrtz_|sr_)?({_WIDE}|{_SMALL})_({_WIDE}|{_SMALL})$")
 _SCALED = re.compile(rf"v_cvt_scalef32_(?:pk_|sr_|sr_pk_)?({_WIDE}|{_SMALL})_({_WIDE}|{_SMALL})$")
 
@@ -39,20 +39,9 @@ def bind_conversion(instruction: Instruction, carrier: HandleCarrier, table: Ele
     target, given = match.groups()
     slots = slots_of(instruction, carrier)
     pair = "_pk_" in name or "_pkrtz_" in name
-    if given in ("f32", "f16", "bf16"):
+    if given in ("f64", "f32", "f16", "bf16"):
         return _to(instruction, carrier, table, target, given, slots, pair, scaled is not None)
     return _from(instruction, carrier, table, target, given, slots, pair, scaled is not None)
-
-
-def _kept(numbers: Residues, values: Any, kind: str, arch: Architecture, saturates: bool, table: Elements) -> Residues:
-    """Without those that the format has no number for: what `saturates` is the largest number then, any others are missing."""
-    values = np.asarray(values, np.float64)
-    most, half_unit = largest(kind, arch)
-    fits = np.abs(values) < most + half_unit
-    kept = numbers.where(fits, Residues.missing(numbers.shape))
-    if saturates and not fits.all():
-        kept = kept.where(fits | np.isnan(values), table.constants.embedded(np.copysign(most, values)))
-    return kept
 
 
 def _halves(slot: OperandSource, kind: str, group: Group, carrier: HandleCarrier, table: Elements) -> list[tuple[Residues, Any]]:
@@ -66,13 +55,21 @@ def _halves(slot: OperandSource, kind: str, group: Group, carrier: HandleCarrier
     return found
 
 
+def _registers(slot: OperandSource, kind: str, group: Group, carrier: HandleCarrier, table: Elements) -> list[tuple[Residues, Any]]:
+    """Both registers of a pair with their values."""
+    words, found = np.asarray(slot.raw(group)).view(np.uint32), []
+    for number, handles in enumerate(slot.handles(group)):
+        value = as_floats(words[number], kind)
+        found.append((table.numbers(carrier.cells.element(handles, TOP), kind, lambda value=value: value), value))  # type: ignore[misc]
+    return found
+
+
 def _to(instruction: Instruction, carrier: HandleCarrier, table: Elements, target: str, given: str, slots: list[OperandSource], pair: bool,
         scaled: bool) -> Action:
     """From f32, f16 or bf16: one number, two of two sources, or two halves of a register."""
     width, arch, cells = WIDTHS[target], carrier.machine.arch, carrier.cells
     halves = pair and scaled and given != "f32"
-    if pair and scaled and given == "f32" and slots[0].type == "v2f32":
-        raise ValueError("a pair of registers")
+    registers = pair and scaled and slots[0].type == "v2f32"
     saturates = target == "fp4" or target in ("fp8", "bf8") and float_mode(carrier.machine.binding_mode).fp16_overflow
     count = 2 if pair else 1
     bits = width * count
@@ -86,29 +83,23 @@ def _to(instruction: Instruction, carrier: HandleCarrier, table: Elements, targe
             low = 4 * chosen[sources]
         put = half_writer(instruction, carrier, low, nibbles)
     else:
-        put = destination(instruction, carrier, bits)
+        put = result_writer(instruction, carrier, bits)
 
     def step(group: Group) -> None:
-        if halves:
-            parts = _halves(slots[0], given, group, carrier, table)
+        if halves or registers:
+            parts = (_halves if halves else _registers)(slots[0], given, group, carrier, table)
         else:
             parts = [(numbers_of(slot, group, table, cells), as_floats(slot.value(group), slot.type)) for slot in slots[:count]]
-        exponents: Any = _exponents(slots[-1], group) if scaled else 0
+        scale = scale_of(slots[-1], group) if scaled else None
         made = []
         for numbers, value in parts:
-            if scaled:
-                numbers, value = numbers.scaled(-exponents), np.ldexp(value, -exponents)
-            made.append(at_top(table.made(_kept(numbers, value, target, arch, saturates, table), target), width // 4))
+            if scale is not None:
+                numbers, value = scale.down(numbers), np.ldexp(value, -scale.exponents)
+            made.append(at_top(table.made(kept(numbers, value, target, arch, saturates, table), target), width // 4))
         shape = np.broadcast_shapes(*(one.shape for one in made))
         put(group, np.concatenate([np.broadcast_to(one, shape) for one in made], axis=-1))
 
     return step
-
-
-def _exponents(slot: OperandSource, group: Group) -> Any:
-    """Of the scale, an f32 of which only the exponent counts."""
-    scale = scale_decode(scale_from_f32(np.asarray(slot.value(group)).view(np.float32)), np.float64)
-    return np.frexp(scale)[1] - 1
 
 
 def _from(instruction: Instruction, carrier: HandleCarrier, table: Elements, target: str, given: str, slots: list[OperandSource],
@@ -131,14 +122,14 @@ def _from(instruction: Instruction, carrier: HandleCarrier, table: Elements, tar
     def step(group: Group) -> None:
         handles = slots[0].handles(group)[0]
         word = np.asarray(slots[0].raw(group)).view(np.uint32)  # moved down already to what op_sel names
-        exponents: Any = _exponents(slots[-1], group) if scaled else 0
+        scale = scale_of(slots[-1], group) if scaled else None
         made: list[Handles] = []
         for number in range(count):
             begin = low + width * number
             code = word >> np.uint32(width * number) & np.uint32((1 << width) - 1)
             ids = cells.element(handles, (begin + width) // 4 - 1)
             numbers = table.numbers(ids, given, lambda code=code: decode(code, fmt))  # type: ignore[misc]
-            made.append(table.made(numbers.scaled(exponents) if scaled else numbers, target))
+            made.append(table.made(scale.up(numbers) if scale is not None else numbers, target))
         if registers == count and target == "f32":
             for put, ids in zip(puts, made, strict=True):
                 put(group, ids)

@@ -22,28 +22,32 @@ MX_BLOCK = 32
 
 
 def bind_matrix(instruction: Instruction, carrier: HandleCarrier, table: Elements) -> Action:
-    """Raises ValueError for products that have no rule: of doubles."""
+    """Raises ValueError for products that have no rule."""
     plan = plan_of(instruction, carrier.machine)
     row = plan.row
     if row.cd_type == "i32":
         return lambda group: _put(plan, carrier, group, np.zeros((group.size, row.blocks, row.m, row.n), np.uint32))
-    if row.kind == "dgemm" or any(source.kind not in ENCODINGS for source in (plan.a, plan.b)):
+    if any(source.kind not in ENCODINGS for source in (plan.a, plan.b)):
         raise ValueError(f"residues of {instruction.name}")
 
+    kind = "f64" if row.kind == "dgemm" else "f32"
+    negated = tuple(instruction.modifiers.get("neg") or ()) if kind == "f64" else ()
+    signs_of = [bool(sign) for sign in (*negated, 0, 0, 0)[:3]]
     factors_of = [(source, _signs(source)) for source in (plan.a, plan.b)]
 
     def step(group: Group) -> None:
         factors = []
         for number, (source, signs) in enumerate(factors_of):
             found = _factor(source, signs, carrier, group, table)
+            found = -found if signs_of[number] else found
             if plan.scales:
                 slot, byte = plan.scales[number]
                 found = _scaled(found, scale_values(carrier.machine, group, slot, byte, source.edge))
             factors.append(found.reshape(group.size, row.blocks, -1, source.edge))
         if row.sparse:
             factors[0] = _spread(factors[0], sparse_positions(plan, group), row.k)
-        product = factors[0].swapaxes(2, 3) @ factors[1]
-        _put(plan, carrier, group, table.made(product + _addend(plan, carrier, group, table), "f32"))
+        product, addend = factors[0].swapaxes(2, 3) @ factors[1], _addend(plan, carrier, group, table, kind)
+        _put(plan, carrier, group, table.made(product + (-addend if signs_of[2] else addend), kind))
 
     return step
 
@@ -68,6 +72,9 @@ def _factor(source: Source, signs: list[tuple[int, Any, Any]], carrier: HandleCa
 
     def values() -> Any:
         given = registers_of(source, machine, group)
+        if source.bits == 64:
+            row = np.broadcast_to(source.registers[:, None], lanes.shape)
+            return _doubles(np.moveaxis(given, 1, 0), row, lanes)
         return matrix_numpy.rows(source, given, np.zeros(group.size, np.uint8)).reshape(ids.shape)
 
     return table.numbers(ids, source.kind, values)
@@ -99,21 +106,32 @@ def _positions(plan: Plan) -> tuple[Any, Any]:
     return np.broadcast_to(plan.d_registers[:, :, None], lanes.shape), lanes
 
 
-def _addend(plan: Plan, carrier: HandleCarrier, group: Group, table: Elements) -> Residues:
+def _doubles(words: Any, registers: Any, lanes: Any) -> Any:
+    """Of register pairs [waves, registers, 64]."""
+    return np.stack([words[:, registers + half, lanes] for half in (0, 1)], axis=-1).view(np.float64)[..., 0]
+
+
+def _addend(plan: Plan, carrier: HandleCarrier, group: Group, table: Elements, kind: str) -> Residues:
     if plan.c_slot < 0:
         return table.constants.embedded(np.float64(plan.c_value))
     registers, lanes = _positions(plan)
 
     def taken(vector: Any) -> Any:
-        return np.swapaxes(vector[plan.c_slot:plan.c_slot + plan.row.cd_regs, group.select], 0, 1)[:, registers, lanes]
+        return np.swapaxes(vector[plan.c_slot:plan.c_slot + plan.row.cd_regs, group.select], 0, 1)
 
-    ids = carrier.cells.element(taken(carrier.shadow.vector), TOP)
-    return table.numbers(ids, "f32", lambda: taken(carrier.machine.vector).view(np.float32))
+    if kind == "f64":
+        ids = carrier.cells.element(taken(carrier.shadow.vector)[:, registers + 1, lanes], TOP)
+        return table.numbers(ids, kind, lambda: _doubles(taken(carrier.machine.vector), registers, lanes))
+    ids = carrier.cells.element(taken(carrier.shadow.vector)[:, registers, lanes], TOP)
+    return table.numbers(ids, kind, lambda: taken(carrier.machine.vector)[:, registers, lanes].view(np.float32))
 
 
 def _put(plan: Plan, carrier: HandleCarrier, group: Group, ids: Handles) -> None:
     registers, lanes = _positions(plan)
+    words = 2 if plan.row.kind == "dgemm" else 1
+    if words == 2:  # the sign is in the upper word
+        carrier.shadow.vector[plan.d_slot:plan.d_slot + plan.row.cd_regs, group.select] = 0
     for block in range(plan.row.blocks):
         for row in range(plan.row.m):
-            register = plan.d_slot + int(registers[block, row, 0])
+            register = plan.d_slot + int(registers[block, row, 0]) + words - 1
             carrier.shadow.vector[register, group.select, int(lanes[block, row, 0]):int(lanes[block, row, -1]) + 1] = ids[:, block, row]

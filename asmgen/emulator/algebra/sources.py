@@ -9,7 +9,7 @@ import numpy as np
 from asmgen.emulator.algebra.elements import WIDTHS, Elements
 from asmgen.emulator.algebra.residues import Residues
 from asmgen.emulator.algebra.words import Word
-from asmgen.emulator.carried.cells import WordCells
+from asmgen.emulator.carried.cells import NIBBLES, WordCells
 from asmgen.emulator.carried.operandhandles import OperandSource
 from asmgen.emulator.machine.state import Group
 
@@ -31,8 +31,9 @@ def word_of(source: OperandSource, group: Group, cells: WordCells) -> Word:
 def numbers_of(source: OperandSource, group: Group, elements: Elements, cells: WordCells) -> Residues:
     """As a float instruction takes it: the element of a format, with the modifiers of the source."""
     width = WIDTHS[source.type] // 4
-    handles = source.handles(group)[0]
-    ids = cells.element(handles, source.low + width - 1) if width <= source.count else np.zeros_like(handles)
+    word, nibble = divmod(source.low + width - 1, NIBBLES)
+    handles = source.handles(group)
+    ids = cells.element(handles[min(word, len(handles) - 1)], nibble) if width <= source.count else np.zeros_like(handles[0])
     found = elements.numbers(ids, source.type, lambda: as_floats(source.raw(group), source.type))
     if source.absolute:
         found = (-found).where(np.signbit(as_floats(source.raw(group), source.type)), found)

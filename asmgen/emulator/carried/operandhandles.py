@@ -132,6 +132,19 @@ def destination(instruction: Instruction, carrier: HandleCarrier, bits: int) -> 
     return put
 
 
+def result_writer(instruction: Instruction, carrier: HandleCarrier, bits: int) -> Callable[[Group, Handles], None]:
+    """As `destination`, for results of 64 bits too."""
+    if bits <= 32:
+        return destination(instruction, carrier, bits)
+    puts, cells = [writer(instruction, carrier, register) for register in range(bits // 32)], carrier.cells
+
+    def put(group: Group, slots: Handles) -> None:
+        for number, one in enumerate(puts):
+            one(group, cells.joined(np.ascontiguousarray(slots[..., 8 * number:8 * number + 8])))
+
+    return put
+
+
 def half_writer(instruction: Instruction, carrier: HandleCarrier, first: int, count: int) -> Callable[[Group, Handles], None]:
     """Puts elements [..., count] into nibbles of the destination from `first` on; the others keep theirs."""
     destination = instruction.operands[0]
