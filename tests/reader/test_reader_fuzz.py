@@ -1,4 +1,4 @@
-"""Two thousand damaged inputs: each is read or refused with a sentence. `python -m tests.fuzz.reader N` tries more."""
+"""Twelve hundred damaged inputs: each is read or refused with a sentence. `python -m tests.fuzz.reader N` tries more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.clang_objects import needs_clang
 from tests.fuzz.reader import answer, cases, main
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump]
-INPUTS, PARTS = 2000, 8
+INPUTS, PARTS = 1200, 5
 
 
 @pytest.mark.slow

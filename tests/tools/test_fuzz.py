@@ -1,4 +1,4 @@
-"""Three hundred damaged inputs to whole commands; `python -m tests.fuzz 10000` runs them all."""
+"""Two hundred damaged inputs to whole commands; `python -m tests.fuzz 10000` runs them all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.clang_objects import needs_clang
 from tests.fuzz import server
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump]
-INPUTS, PARTS = 300, 2
+INPUTS, PARTS = 200, 2
 ROOT = Path(__file__).resolve().parents[2]
 
 
