@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
+from asmgen.author.contract.variant import Variant
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import timing
 from asmgen.kernels.registry import family
@@ -49,12 +48,17 @@ def test_no_density_passes_what_was_reached(gpu: str, products: str, fastest: bo
     assert 0.995 * REACHED[gpu, products] < reach[-1] <= max(reach) <= REACHED[gpu, products]
 
 
+def is_fast(variant: Variant) -> bool:
+    """Whether it has matrix instructions, and no other variant does the same products with less beside them."""
+    return variant.schedule != "dot-products" and not {"last_resort", "dropout"} & {one for one, value in variant.further if value}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), [(name, variant) for name in ("gemm-bf16", "gemm-fp8", "attention-forward")
                                                for variant in family(name).variants("gfx942")
-                                               if variant.schedule != "dot-products"], ids=str)
-def test_no_variant_passes_what_was_reached(objdump: tuple[str, ...], name: str, variant: Any) -> None:
-    """Each variant of gfx942 that has matrix instructions in a launch that fills the GPU, on both GPUs; the largest tiles come near."""
+                                               if is_fast(variant)], ids=str)
+def test_no_variant_passes_what_was_reached(objdump: tuple[str, ...], name: str, variant: Variant) -> None:
+    """Each fast variant of gfx942 in a launch that fills the GPU, on both GPUs; the largest tiles come near."""
     library = family(name)
     shape = {"b": 4, "hq": 32, "hkv": 32, "sq": 4096, "sk": 4096} if name == "attention-forward" else {"m": 4864, "n": 4096, "k": 8192}
     given = {**library.fixed(variant), **shape}

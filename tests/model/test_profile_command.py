@@ -98,7 +98,7 @@ def test_report_of_attention(objdump: tuple[str, ...], monkeypatch: pytest.Monke
 @pytest.mark.slow
 def test_sensitivity_of_the_report(objdump: tuple[str, ...]) -> None:
     """Latency moves a kernel that waits for it; what is measured is not asked for."""
-    row = replace(MEASUREMENTS[0], what="a row", kernel="gemm-bf16", parameters={"m": "8192", "n": "8192"})
+    row = replace(MEASUREMENTS[0], what="a row", kernel="gemm-bf16", parameters={"m": "8192", "n": "8192", "tile": "64x64x64"})
     text = report_table([row, replace(row, kernel="")], 192)
     assert "(a) a row" in text and "1 rows have no kernel yet" in text
     moved = {line.split()[0]: line for line in text.splitlines() if "%" in line}
