@@ -66,9 +66,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (ANY | {"a_dtype": "fp6", "b_dtype": "bf6"}, {"m": 40, "n": 30, "k": 416, "lda": 448}, "lockstep"),
     (FEW | {"a_dtype": "fp6", "b_dtype": "bf6", "fp6_storage": "planes", "scale_order": "plain"},
      {"m": 20, "n": 100, "k": 288, "batch": 2, "a_stride_batch": 96}, "serial"),
-    ({"schedule": "blocked", "a_dtype": "bf16", "scale_order": "plain"}, {"m": 70, "n": 40, "k": 800, "lda": 808}, "random:9"),
+    ({"schedule": "blocked", "a_dtype": "bf16", "scale_order": "plain"}, {"m": 70, "n": 40, "k": 800, "lda": 808}, "lockstep"),
     ({"schedule": "whole-k", "a_dtype": "bf16", "rounding": "floor", "scale_order": "plain"}, {"m": 20, "n": 50, "k": 512}, "random:8"),
-    (SMALL | {"split_k": 3, "scale_order": "plain"}, {"m": 70, "n": 20, "k": 1888, "batch": 2}, "serial"),
+    (SMALL | {"split_k": 3, "scale_order": "plain"}, {"m": 70, "n": 20, "k": 1888, "batch": 2}, "lockstep"),
     ({"a_dtype": "fp8", "b_dtype": "bf8", "scales": "none"}, {"m": 40, "n": 33, "k": 416, "lda": 432}, "lockstep"),
 ]
 
