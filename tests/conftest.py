@@ -147,6 +147,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     yield
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
+        gc.freeze()  # builds that a file keeps
     elif gc.get_count()[0] > MADE:
         gc.collect(1)
 
