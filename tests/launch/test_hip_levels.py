@@ -19,7 +19,7 @@ from tests.hip_launch import Array, run_hip
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump, pytest.mark.slow]
 OTHERS = (1, 3)
-MATRIX_EVERY = 5
+MATRIX_EVERY = 10
 """Matrix launches differ in little but the instruction."""
 
 
