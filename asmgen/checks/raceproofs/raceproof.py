@@ -104,9 +104,9 @@ class _Proof:
             for other in classes[number:]:
                 if one == other and not one & one - 1:
                     continue
-                proof = self._of_pair(one, other, block, assumed, False)
-                if proof is not None:
-                    proof = self._of_pair(one, other, block, assumed, True)
+                proof, sure = self._of_pair(one, other, block, assumed, False)
+                if not sure:
+                    proof, _ = self._of_pair(one, other, block, assumed, True)
                 if proof is not None and proof.status == REFUTED:
                     return proof
                 unknown = unknown or proof
@@ -137,9 +137,11 @@ class _Proof:
             self._intervals[waves, alike] = Intervals(self._paths, self._operations, self._alive, self._accesses, waves, alike)
         return self._intervals[waves, alike]
 
-    def _of_pair(self, one: int, other: int, block: tuple[int, int, int], assumed: tuple[str, ...], followed: bool) -> RaceProof | None:
+    def _of_pair(self, one: int, other: int, block: tuple[int, int, int], assumed: tuple[str, ...], followed: bool
+                 ) -> tuple[RaceProof | None, bool]:
         """The first race of waves of two classes, else where the proof stops; None for nothing. What is alive over barriers is that of any
-        way to them, or `followed` along the ways that the two have come, which takes more states."""
+        way to them, or `followed` along the ways that the two have come, which takes more states; and whether that would change nothing,
+        as what was found needs nothing of what is alive over barriers."""
         lowest = (one & -one).bit_length() - 1, (other & -other).bit_length() - 1
         alike = self._alike.common(*lowest)
         both = self._of(one, alike), self._of(other, alike)
@@ -148,6 +150,7 @@ class _Proof:
                    if self._paths.nodes[start].waves & (one | other) == one | other]
         seen = set(waiting)
         unknown: RaceProof | None = None
+        sure = False
         looked: set[tuple[frozenset[Key], frozenset[Key]]] = set()
         while waiting:
             pair = waiting.pop()
@@ -158,14 +161,17 @@ class _Proof:
                 if (mine, theirs) not in looked:
                     looked.add((mine, theirs))
                     conflict = self._conflicts.between(mine, one, theirs, other)
-                    proof = None if conflict is None else self._judge(conflict, pair, both, alike.own, block, assumed)
-                    if proof is not None and proof.status == REFUTED:
-                        return proof
-                    unknown = unknown or proof
+                    if conflict is not None:
+                        over, beyond = pair.flying(*both)
+                        proof, flies = self._judge(conflict, pair, both, alike.own, block, assumed), \
+                            conflict.first in over or conflict.second in beyond
+                        if proof.status == REFUTED:
+                            return proof, not flies
+                        unknown, sure = unknown or proof, sure or not flies
                 if (following.one, following.other) != (END, END) and following not in seen:
                     seen.add(following)
                     waiting.append(following)
-        return unknown
+        return unknown, sure or unknown is None
 
     def _judge(self, conflict: Conflict, pair: TwoWaves, both: tuple[Intervals, Intervals], own: bool, block: tuple[int, int, int],
                assumed: tuple[str, ...]) -> RaceProof:
