@@ -10,8 +10,9 @@ from asmgen.author.contract.contract import Formula, KernelContract, Parameter, 
 from asmgen.emulator.terms.polynomials import WORD
 from asmgen.isa.errors import AsmgenError
 
-_MULTIPLES = (1, 8, 64)
-"""Of what a parameter itself must be a multiple of: rules ask for even strides, and for such of 4, 8 and 16 bytes."""
+_MULTIPLES, _BETWEEN = (1, 8, 64), 8
+"""Of what a parameter itself must be a multiple of: rules ask for even strides, and for such of 4, 8 and 16 bytes; each is so many times
+the one before."""
 
 
 def greatest_grid(contract: KernelContract, build: Values) -> tuple[int, int, int]:
@@ -73,13 +74,18 @@ def _enlarged(contract: KernelContract, build: Values, values: dict[str, Any], p
     if most > least and _resolved(contract, build, top) is not None:
         return top
     factors = _MULTIPLES if isinstance(parameter.default_from, Formula) else (1,)
-    largest = max(_largest(contract, build, values, parameter, least, parameter.multiple_of * factor) for factor in factors)
+    largest = least
+    for factor in sorted(factors, reverse=True):  # the largest multiple of a smaller number lies within one more of the larger one
+        step = parameter.multiple_of * factor
+        bound = min(most, largest + step * _BETWEEN) if largest > least else most
+        largest = max(largest, _largest(contract, build, values, parameter, largest, step, bound))
     return values if largest == least else values | {parameter.name: largest}
 
 
-def _largest(contract: KernelContract, build: Values, values: dict[str, Any], parameter: Parameter, least: int, step: int) -> int:
-    """The largest multiple of a step that is found by halving from a value on that is allowed."""
-    low, high = -(-least // step), int(WORD - 1 if parameter.maximum is None else parameter.maximum) // step
+def _largest(contract: KernelContract, build: Values, values: dict[str, Any], parameter: Parameter, least: int, step: int,
+             most: int) -> int:
+    """The largest multiple of a step, up to `most`, that is found by halving from a value on that is allowed."""
+    low, high = -(-least // step), most // step
 
     def allowed(count: int) -> bool:
         return _resolved(contract, build, values | {parameter.name: count * step}) is not None

@@ -13,7 +13,7 @@ from asmgen.emulator.terms.decisions import Decision
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction
 from asmgen.tools.addressrun import AddressReport
-from asmgen.tools.constantways import ways_from
+from asmgen.tools.constantways import ConstantWays
 
 
 class Guards:
@@ -22,6 +22,7 @@ class Guards:
     def __init__(self, report: AddressReport) -> None:
         self._report = report
         self._flow = control_flow(report.program)
+        self._ways = ConstantWays(report.program, self._flow)
         self._position = {id(instruction): number for number, instruction in enumerate(report.program.instructions)}
         self._once: dict[int, list[tuple[int, Decision]]] = {}
         self._reached: dict[tuple[int, bool], frozenset[int]] = {}
@@ -71,5 +72,5 @@ class Guards:
         """The blocks that can follow a branch that goes the other way."""
         way = self._position[id(decision.branch)], not decision.taken
         if way not in self._reached:
-            self._reached[way] = ways_from(self._report.program, self._flow, *way)
+            self._reached[way] = self._ways.after(*way)
         return self._reached[way]
