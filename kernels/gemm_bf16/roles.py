@@ -18,7 +18,7 @@ from asmgen.kernels.products.streams import ALONE
 from asmgen.kernels.products.twohalves import two_halves
 
 
-@GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4), **BY_ROWS, **ALONE)
+@GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4), **ALONE)
 @GEMM.variant("gfx950", tile=(192, 256, 64), waves=16, schedule="producer-consumer", occupancy=4, consumers=(3, 4), **BY_ROWS, **ALONE)
 def roles(k: ag.TileBuilder) -> None:
     """One of the tiles above; `consumers` are the rows and columns of consumer waves."""

@@ -10,12 +10,10 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.contract import ELEMENTS
-from asmgen.kernels.products.layouts import BY_ROWS
 from asmgen.kernels.products.quadrants import quadrants
 from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.streams import ALONE
 
-# A tile of 192 rows has halves of 96, whose transposing reads have no short addresses.
 CDNA4: dict[str, Any] = {"depth": 32, "stages": 2}  # depth of a matrix instruction along K; buffers in LDS
 CDNA3: dict[str, Any] = {"depth": 16, "stages": 1}
 
@@ -24,15 +22,15 @@ CDNA3: dict[str, Any] = {"depth": 16, "stages": 1}
 @GEMM.variant("gfx950", tile=(256, 256, 64), waves=(4, 2), schedule="ping-pong", occupancy=2, **CDNA4, **ALONE)
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 128, 64), waves=(4, 2), schedule="ping-pong", occupancy=2, **CDNA4)
-@GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4, **BY_ROWS)
+@GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
-@GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4, **BY_ROWS)
+@GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 128, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(64, 256, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(128, 128, 64), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, depth=32, stages=1, **ALONE)
 @GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA3)
-@GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA3, **BY_ROWS, **ALONE)
+@GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA3, **ALONE)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA3, **ALONE)
 @GEMM.variant("gfx942", tile=(64, 64, 64), waves=(1, 2), schedule="interleave", occupancy=1, **CDNA3, **ALONE)
 @GEMM.variant("gfx942", tile=(32, 32, 64), waves=(1, 1), schedule="interleave", occupancy=1, **CDNA3, **ALONE)

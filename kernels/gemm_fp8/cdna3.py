@@ -10,14 +10,13 @@ from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import loaded_epilogue
 from asmgen.kernels.gemm_fp8.shapes import narrow_shape, wide_shape
 from asmgen.kernels.products.contract import ELEMENTS
-from asmgen.kernels.products.layouts import BY_ROWS
 from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.quadrants import quadrants
 
 
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, stages=1, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)
-@GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1, **BY_ROWS, **ONE_TILE)
+@GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(64, 64, 128), waves=(1, 2), schedule="interleave", occupancy=1, stages=1, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(32, 32, 128), waves=(1, 1), schedule="interleave", occupancy=1, stages=1, **ONE_TILE)

@@ -13,6 +13,7 @@ from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
 from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, several_tiles, workgroups_of
 from asmgen.kernels.products.selection import first_serving
+from asmgen.kernels.products.sides import side
 from asmgen.kernels.products.split import (
     INVARIANT,
     PERSISTENT_GRID,
@@ -90,9 +91,14 @@ def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Varian
     return first_serving(GEMM, [one for one in candidates if (wanted in one.further) == (wanted is not None)] or candidates, values)
 
 
-_ONE_BY_COLUMNS = ag.Rule(f"schedule={DEALT} takes A or B by columns, not both: lines of both and their addresses are 256 VGPRs",
-                          ("schedule", "a_layout", "b_layout"),
-                          lambda p: p["schedule"] != DEALT or "row" in (p["a_layout"], p["b_layout"]))
+def _fits_registers(p: ag.Values) -> bool:
+    if p["schedule"] == "ping-pong" and p["encoding"] == "fnuz":
+        return bool(p[side(p, "a_layout")] == "row")
+    return p["schedule"] != DEALT or "row" in (p["a_layout"], p["b_layout"])
+
+
+_LINES_OF_ONE = ag.Rule(f"A or B must be by rows with schedule={DEALT}, and A (B where D is by columns) with ping-pong on gfx942: lines of "
+                        "more take more than 256 VGPRs", ("schedule", "encoding", "a_layout", "b_layout", "d_layout"), _fits_registers)
 _SCALES_BY_ROWS = ag.Rule("d_layout must be row with scales=block, whose scales of A and B differ in shape", ("scales", "d_layout"),
                           lambda p: p["scales"] != "block" or p["d_layout"] == "row")
 
@@ -112,7 +118,7 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, _SCALES_BY_ROWS, _ONE_BY_COLUMNS),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, _SCALES_BY_ROWS, _LINES_OF_ONE),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 512},  # steps enough for persistent workgroups

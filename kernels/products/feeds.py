@@ -124,10 +124,10 @@ def _transposing(k: ag.TileBuilder, name: str, fragment: ag.Fragment, rows: int,
     across = max(own // _BLOCK, deep * ag.LANES // depth)
     lines, columns = (ag.block_fragment(fragment, deep, _BLOCK, across, order) for order in (False, True))
     staged = k.tile(f"R{name}", depth, own, lines, grid=(2,), note="on their way to LDS")
-    key = "transposed blocks", depth, own, columns
-    blocks = k.made.get(key)  # both sides may share them: each transposes what it then writes
-    if blocks is None:
-        blocks = k.made[key] = k.tile(f"T{name}", depth, own, columns, note="transposed")
+    key = "transposed blocks", depth, own, fragment.bits
+    other = k.made.get(key) if k.variant.schedule == "ping-pong" else None  # a memory stage there transposes one side, and then writes it
+    assert other is None or isinstance(other, ag.Tile)
+    blocks = k.made[key] = k.tile(f"T{name}", depth, own, columns, note="transposed", shares=other)
     assert isinstance(blocks, ag.Tile)
     shared = k.shared(f"{name}s", fragment.dtype, rows, depth, stages=stages, grid=(2,),
                       serves=(ag.FragmentRead(fragment), ag.FragmentRead(columns.T, write=True)), pads=False)

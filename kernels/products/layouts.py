@@ -104,7 +104,12 @@ def _dwords_in_lanes(name: str) -> ag.Rule:
                    (f"{name}_layout", "d_layout", "schedule", "tile"), holds)
 
 
+_HALVES_OF_LINES = ag.Rule("A (B where D is by columns) must be by rows with a tile of 192 rows, whose half of a line is no power of two",
+                           ("tile", "a_layout", "b_layout", "d_layout"),
+                           lambda p: not str(p["tile"]).startswith("192x") or not by_columns(p, side(p, "a")))
+
 LAYOUT_RULES = (
+    _HALVES_OF_LINES,
     *(_dwords_in_lanes(name) for name in "ab"),
     *(_whole_dwords(name) for name in "ab"),
     *(_at_least_a_line(name) for name in _SHAPES),

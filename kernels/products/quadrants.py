@@ -52,9 +52,10 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     # LDS map, and what is on its way there
     of_a, of_b = feed_of(k, "a", "A", fa, tm, stages), feed_of(k, "b", "B", fb, tn, stages, paired)
 
-    # beside a bias, 8 waves of 256 x 256 have no room for the last step, nor have 4 whose registers transpose lines
-    crowded = not interleaved or ((of_a.transposes or of_b.transposes) and stages == 1)
-    overlaps = k.p.bias == "none" or not crowded or tm * tn < 256 * 256
+    # beside a bias, 8 waves of 256 x 256 have no room for the last step, nor have 4 whose registers transpose lines, nor 8 of those at all
+    transposing = (of_a.transposes or of_b.transposes) and stages == 1
+    full = transposing and not interleaved
+    overlaps = tm * tn < 256 * 256 or not full and (k.p.bias == "none" or interleaved and not transposing)
 
     wm, wn = k.wave_grid(down, across)
     tiles: Tiles | None = None
@@ -67,7 +68,10 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         zero_sums(k, C)
         tiles = Tiles.of(k, row0, column0)
     else:
-        clearing = clear(k, C)
+        if full:
+            ag.zero(k, *C)
+        else:
+            clearing = clear(k, C)
         place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)

@@ -20,7 +20,10 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("gemm-bf16", "gfx950", {"tile": "256x256x64", "schedule": "ping-pong", **TN}, {"m": 136, "n": 256, "k": 192}),
     ("gemm-bf16", "gfx950", {"tile": "64x256x64", **TN, "d_layout": "column", "c_layout": "column"},
      {"m": 256, "n": 64, "k": 128, "batch": 2, "beta": 0.5}),
-    ("gemm-bf16", "gfx942", {"tile": "128x128x64", **TN}, {"m": 136, "n": 122, "k": 192, "ldb": 128}),
+    ("gemm-bf16", "gfx942", {"tile": "256x256x64", "schedule": "ping-pong", **TN}, {"m": 136, "n": 122, "k": 192, "ldb": 128}),
+    ("gemm-bf16", "gfx950", {"tile": "192x256x64", "schedule": "ping-pong", **NN}, {"m": 97, "n": 130, "k": 64, "ldb": 136}),
+    ("gemm-bf16", "gfx950", {"tile": "128x256x64", "schedule": "producer-consumer", **TN},
+     {"m": 130, "n": 34, "k": 128, "lda": 136, "ldb": 40}),
     ("gemm-fp8", "gfx950", {"tile": "64x32x128", **TT, "scales": "row", "a_dtype": "e5m2"}, {"m": 80, "n": 68, "k": 384, "batch": 2}),
     ("gemm-fp8", "gfx950", {"tile": "256x256x128", "schedule": "ping-pong", **TN}, {"m": 144, "n": 272, "k": 256}),
     ("gemm-fp8", "gfx942", {"tile": "256x256x128", "schedule": "interleave", **TN, "bias": "row"},
@@ -45,6 +48,8 @@ def test_products_of_each_layout(number: int) -> None:
     ({**TN, "m": 33}, "a multiple of 4 bytes"),
     ({**TN, "m": 32, "lda": 24}, "lda must be at least k, or m where"),
     ({**TN, "schedule": "in-order", "tile": "16x16x64"}, "no variant"),
+    ({**TT, "tile": "192x256x64"}, "must be by rows with a tile of 192 rows"),
+    ({**NN, "tile": "192x256x64", "d_layout": "column", "c_layout": "column"}, "must be by rows with a tile of 192 rows"),
 ])
 def test_what_no_variant_serves_is_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):

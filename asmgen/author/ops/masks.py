@@ -134,5 +134,5 @@ def lane_coordinate(k: TileBuilder, fragment: Fragment, axis: int) -> Reg:
     if isinstance(made, Kept) and isinstance(made.value, Reg) and k.holds_since(made.position, [made.value]):
         return made.value
     found = k.hoist(functools.partial(_lane_coordinate, k, key, f"lane_{('row', 'column')[axis]}", values))
-    k.registers.spare(found)
+    k.registers.spare(found, briefly=True)
     return found
