@@ -65,8 +65,8 @@ class Launched:
 
 @dataclass
 class Ran:
-    """The launches of an index claim so far. `beside` are the counts of all kernels that are launched, `rounds` sentences about loops,
-    `approximate` says where large numbers are computed otherwise."""
+    """The launches of an index claim so far. `beside` are the counts of all kernels that are launched, `loaded` those on firmware that does
+    not preload arguments, `rounds` sentences about loops, `approximate` says where large numbers are computed otherwise."""
 
     counts: list[tuple[int, ...]] = field(default_factory=list)
     elements: int = 0
@@ -75,6 +75,7 @@ class Ran:
     approximate: str = ""
     on_floats: int = 0
     launched: list[Launched] = field(default_factory=list)
+    loaded: list[tuple[int, ...]] = field(default_factory=list)
 
     def __str__(self) -> str:
         return f"{len(self.counts)} launches, {self.elements} elements of outputs"
@@ -161,6 +162,19 @@ class Ran:
             if time.process_time() > until:
                 raise Found
 
+    def launch_loaded(self, family: Family, built: Built, program: Program | None, until: float) -> None:
+        """Where code has an entry for firmware that does not preload arguments, these launches by that entry, on floats. Raises Found as
+        `launch_all`."""
+        judged = program or built.kernel.program
+        for one in self.covering(judged) if judged.entry else ():
+            if time.process_time() > until:
+                raise Found
+            counts, wrong = on_floats(family, built, program, one.values, SEED, preload=False)
+            if wrong:
+                raise Found(f"on firmware that does not preload arguments {wrong}", one.values, SEED)
+            self.loaded.append(counts)
+            self.on_floats += 1
+
     def _repeat(self, size: Lengths, run: _Run, counted: _Run) -> None:
         """Floats show from where on a loop that takes tile after tile is steady; in algebra run the launches with the last rounds of these,
         whose first tiles are those of the shorter ones."""
@@ -211,6 +225,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
         ran.launch_strained(family, built, program, until)
         ran.launch_all(family, built, program, judged, until)
         ran.launch_strained(family, built, program, until)
+        ran.launch_loaded(family, built, program, until)
     except Found as stop:
         if stop.values is not None:
             shown = {**_shown(family, built, stop.values), "seed": stop.seed}
@@ -227,6 +242,10 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
         why = f"; {ran.approximate}" if ran.approximate else ""
         return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(missing)} instructions are executed by none of the launches{why}",
                      _placed(judged, missing[0]))
+    entry = executed(judged, [*ran.counts, *ran.loaded]).missing if judged.entry else ()
+    if entry:
+        why = f"{len(entry)} instructions are executed by none of the launches on firmware that does not preload arguments"
+        return Claim(INDEX, UNKNOWN, scope, assumed, why, _placed(judged, entry[0]))
     once = never_round(judged, ran.counts)
     if once:
         return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(once)} loops go round in none of the launches", _placed(judged, once[0]))

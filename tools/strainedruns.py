@@ -54,9 +54,11 @@ def strained_again(family: Family, built: Built, program: Program | None,
         yield values, seed, _judged(family, built, values, seed, program)[1]
 
 
-def on_floats(family: Family, built: Built, program: Program | None, values: Values, seed: int) -> tuple[tuple[int, ...], str]:
-    """How often an ordinary launch executes what, which takes a fraction of what algebra does; and what is wrong, or ""."""
-    report, wrong = _judged(family, built, values, seed, program)
+def on_floats(family: Family, built: Built, program: Program | None, values: Values, seed: int,
+              preload: bool = True) -> tuple[tuple[int, ...], str]:
+    """How often an ordinary launch executes what, which takes a fraction of what algebra does; and what is wrong, or "". Without `preload`
+    on firmware that leaves arguments in memory."""
+    report, wrong = _judged(family, built, values, seed, program, preload)
     return (report.counts if report is not None else ()), wrong
 
 
@@ -72,8 +74,9 @@ def covering(launches: Sequence[T], counts: Sequence[tuple[int, ...]]) -> list[T
     return found
 
 
-def _judged(family: Family, built: Built, values: Values, seed: int, program: Program | None) -> tuple[RunReport | None, str]:
-    options = Options(checks=False, instruction_budget=20 * _INSTRUCTIONS, unwritten=UNWRITTEN)
+def _judged(family: Family, built: Built, values: Values, seed: int, program: Program | None,
+            preload: bool = True) -> tuple[RunReport | None, str]:
+    options = Options(preload=preload, checks=False, instruction_budget=20 * _INSTRUCTIONS, unwritten=UNWRITTEN)
     try:
         report = run_kernel(family, built, values, "emulator", seed, options, program=program)
     except AsmgenError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -203,6 +204,23 @@ def test_statuses() -> None:
     proofs = {status: Proof("k", "gfx950", (Claim("races", status, "all"),), 0.0) for status in (PROVEN, REFUTED, UNKNOWN)}
     assert [proofs[status].status() for status in (PROVEN, REFUTED, UNKNOWN)] == [0, 1, 0]
     assert [proofs[status].status(strict=True) for status in (PROVEN, REFUTED, UNKNOWN)] == [0, 1, 1]
+
+
+def test_the_entry_that_loads_arguments_is_judged_too() -> None:
+    """Firmware that preloads none begins there: with another argument in a register, its launches are wrong."""
+    library = family("quantize")
+    built = build_kernel(library, "gfx950", next(default_builds(library, "gfx950")), verify=False)
+    contract, program = built.kernel.contract, built.kernel.program
+    values = contract.resolve_run({**built.kernel.parameters, **given_launches(contract, built.kernel.parameters)[1]})
+    load = next(one for one in program.instructions if one.name == "s_load_dwordx8")
+    (other,) = read_text(f"{load.text.replace('s[0:1]', 's[2:3]')}\ns_endpgm\n", "gfx950")
+    wrong = program.with_items(other.instructions[0] if one is load else one for one in program.items)
+    counts = executed_in(built, library, values)
+    ran = Ran(launched=[Launched(values, 0, 1)], counts=[counts])
+    ran.launch_loaded(library, built, None, math.inf)
+    assert counts[program.instructions.index(load)] == 0 and ran.loaded[0][program.instructions.index(load)]
+    with pytest.raises(runclaims.Found, match="does not preload"):
+        ran.launch_loaded(library, built, wrong, math.inf)
 
 
 @pytest.mark.slow
