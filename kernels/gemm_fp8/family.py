@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK, ELEMENTS
+from asmgen.kernels.gemm_fp8.scaling import factors_of
 from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
-from asmgen.kernels.products.contract import DEALT, PRODUCT_ALIASES, product_parameters
+from asmgen.kernels.products.contract import DEALT, PRODUCT_ALIASES, is_streamed, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
 from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, several_tiles, workgroups_of
@@ -16,9 +19,9 @@ from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.sides import side
 from asmgen.kernels.products.split import (
     INVARIANT,
-    PERSISTENT_GRID,
     REDUCE_RULES,
     SPLIT_K,
+    STREAM_GRID,
     SUM_GRID,
     add_parts,
     is_split,
@@ -29,6 +32,8 @@ from asmgen.kernels.products.split import (
     sum_arguments,
     timed_as,
 )
+from asmgen.kernels.products.streamed import add_shared, stream_sum_arguments
+from asmgen.kernels.products.streams import SHARE, STREAM_K, STREAM_RULES, STREAM_SUM_GRID
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
@@ -41,8 +46,9 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters((*operands, any_k_parameter(variant), SPLIT_K, reduce_parameter(variant), INVARIANT, PERSISTENT), variant, 8,
-                              further_parameters(variant, 8, (workgroups_of(variant),)))
+    return product_parameters((*operands, any_k_parameter(variant), SPLIT_K, reduce_parameter(variant), INVARIANT, PERSISTENT, STREAM_K),
+                              variant, 8, further_parameters(variant, 8, (workgroups_of(variant, "persistent=true and stream_k=true"),
+                                                                          SHARE)))
 
 
 _SCALES = (
@@ -52,8 +58,16 @@ _SCALES = (
 
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
-    """Those of the product's own kernel: scales are multiplied before parts are added."""
-    return (*split_arguments(variant, build), *_SCALES)
+    """Those of the product's own kernel: scales are multiplied before parts of K are added. Brief ones stand last."""
+    given = split_arguments(variant, build)
+    early = is_streamed(build) and build["scales"] == "tensor"  # a loop of shared tiles leaves no registers for where they are
+    return (*(one for one in given if not one.brief), *(replace(one, brief=early) for one in _SCALES),
+            *(one for one in given if one.brief))
+
+
+def _shared_sum_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the kernel that adds parts of tiles, which are sums without scales."""
+    return (*stream_sum_arguments(variant, build), *_SCALES)
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -109,7 +123,7 @@ GEMM = ag.Family(
     parameters=_parameters,
     arguments=_arguments,
     workspaces=split_workspaces,
-    grid=PERSISTENT_GRID,
+    grid=STREAM_GRID,
     problem=_problem,
     work=_work,
     settled=settled_parts,
@@ -118,7 +132,7 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, _SCALES_BY_ROWS, _LINES_OF_ONE),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, *STREAM_RULES, _SCALES_BY_ROWS, _LINES_OF_ONE),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 512},  # steps enough for persistent workgroups
@@ -132,3 +146,10 @@ GEMM = ag.Family(
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)
+
+
+@GEMM.companion("shared_sum", "D = alpha a_scale b_scale (sum of the parts of a shared tile) + beta C + bias", _shared_sum_arguments,
+                STREAM_SUM_GRID, axes="xy", when=is_streamed)
+def add_streamed(k: ag.TileBuilder) -> None:
+    """What follows a product whose workgroups share tiles."""
+    add_shared(k, partial(factors_of, k, ag.WaveIndex("one", 0, 1)))

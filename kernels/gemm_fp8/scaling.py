@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import asmgen as ag
 from asmgen.kernels.products.contract import is_persistent
@@ -27,6 +28,14 @@ def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, 
         k.s_load_dword(alpha[0], argument(k, "a_scale"), 0)
         k.s_load_dword(alpha[1], argument(k, "b_scale"), 0)
     return Factors(k, alpha, rows, columns)
+
+
+def factors_of(k: ag.TileBuilder, wn: ag.WaveIndex, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg,
+               wm: ag.WaveIndex | None) -> Factors:
+    """Those of `load_factors`, loaded, with alpha in them."""
+    found = load_factors(k, corners, row0, column0, wm, wn)
+    with_alpha(found)
+    return found
 
 
 def with_alpha(factors: Factors) -> None:
@@ -65,10 +74,7 @@ def loaded_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Re
     """The epilogue with the scales. Those of rows and columns that are not `factors` yet are loaded after the loop, which leaves no
     registers for them, and nothing overlaps it: where the loop's registers hold the next tile's data then, a corner's at a time. Arguments
     as of `product_epilogue`."""
-    def loaded(some: Sequence[ag.Corner], row: ag.Reg, column: ag.Reg, rows: ag.WaveIndex | None) -> Factors:
-        found = load_factors(k, some, row, column, rows, wn)
-        with_alpha(found)
-        return found
+    loaded = partial(factors_of, k, wn)
 
     def made(overlaps: bool) -> ProductEpilogue:
         found = loaded(corners, row0, column0, wm) if factors is None else factors

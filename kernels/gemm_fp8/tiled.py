@@ -18,9 +18,10 @@ from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.contract import is_persistent
 from asmgen.kernels.products.feeds import feed_of
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
-from asmgen.kernels.products.persistent import ONE_TILE, Tiles, zero_sums
+from asmgen.kernels.products.persistent import ONE_TILE, Tiles
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
+from asmgen.kernels.products.streamed import first_item, make_items
 from asmgen.kernels.products.twohalves import even_halves, halves_of_b, is_even, two_halves
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Modulo(beside=__file__)}
@@ -54,17 +55,17 @@ def tiled(k: ag.TileBuilder) -> None:
     of_a, of_b = feed_of(k, "a", "A", M.b, tm, stages), feed_of(k, "b", "B", M.a, tn, stages)
 
     wm, wn = k.wave_grid(down, across)
-    corners, tiles = corners_of(k, C), None
+    corners = corners_of(k, C)
+    tiles: Tiles | None = None
     if is_persistent(k.parameters):
-        zero_sums(k, C)
-        tiles = Tiles.of(k, row0, column0)
+        tiles = first_item(k, C, row0, column0, steps)
     else:
         ag.zero(k, *C)  # while the arguments are in flight
         place(k, row0, column0)
     factors = load_factors(k, corners, row0, column0, wm, wn) if tiles is None or k.p.scales == "tensor" else None
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    begin_feeds(k, steps, (type_a, type_b), (of_a, of_b), row0, column0)
+    begin_feeds(k, steps, (type_a, type_b), (of_a, of_b), row0, column0, tiles and tiles.columns)
     any_k = takes_any_k(k.parameters)
     alone = tiles is None and not any_k  # then first loads are there for each count, and alpha is waited for among them
     if factors is not None and not alone:
@@ -75,9 +76,8 @@ def tiled(k: ag.TileBuilder) -> None:
     # transposing reads are twice as many, which leaves the simpler schedule no room for its fills
     schedule = ag.Modulo() if interleaved and (of_a.transposes or of_b.transposes) else SCHEDULES[k.variant.schedule]
     if tiles is not None:
-        onward = k.fresh("onward")
-        k.pipeline(step, steps, schedule, groups=group, chain=tiles.chain(corners, onward),
-                   then=loaded_epilogue(k, corners, tiles.own_row0, tiles.own_column0, wm, wn, factors, onward=onward))
+        make_items(k, step, steps, schedule, group, tiles, corners, lambda onward: loaded_epilogue(
+            k, corners, tiles.own_row0, tiles.own_column0, wm, wn, factors, onward=onward))
         return
     ends = epilogue_of(k)(k, corners, row0, column0, wm, wn, factors)
     meanwhile = partial(with_alpha, factors) if factors is not None and alone else None

@@ -102,8 +102,7 @@ def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd") -> None:
                 _to_matrix(k, f"{name}_scale", batch, bytes_, high)
             elif f"{name}_scale" in given and k.p.scales != "tensor":
                 _scales(k, bytes_[0], name, other)
-                k.s_mul_hi_u32(bytes_[1], batch, bytes_[0])
-                k.s_mul_i32(bytes_[0], batch, bytes_[0])
+                _times(k, bytes_, batch, high)
                 _move(k, k.argument(f"{name}_scale"), bytes_, 4)
 
 
@@ -135,14 +134,27 @@ def _to_matrix(k: ag.TileBuilder, name: str, batch: ag.Reg, bytes_: ag.Reg, high
     k.s_mul_hi_u32(bytes_[1], batch, stride[0])
     k.s_mul_i32(high, batch, stride[1])
     k.s_add_u32(bytes_[1], bytes_[1], high)
-    if is_streamed(k.parameters):  # after shared tiles, which are the last ones, a workgroup goes back
-        k.s_ashr_i32(high, batch, 31)
-        k.s_and_b32(high, high, stride[0])
-        k.s_sub_u32(bytes_[1], bytes_[1], high)
+    _sign(k, batch, stride[0], bytes_, high)
     bits = _bits(k, name)
     if bits < 8:  # strides of smaller elements are whole bytes
         _to_bytes(k, bytes_, high, bits)
     _move(k, k.argument(name), bytes_, max(1, bits // 8))
+
+
+def _times(k: ag.TileBuilder, count: ag.Reg, batch: ag.Reg, high: ag.Reg) -> None:
+    """count[0] matrices' numbers become those of `batch` matrices, in 64 bits."""
+    k.s_mul_hi_u32(count[1], batch, count[0])
+    _sign(k, batch, count[0], count, high)
+    k.s_mul_i32(count[0], batch, count[0])
+
+
+def _sign(k: ag.TileBuilder, batch: ag.Reg, factor: ag.Reg, product: ag.Reg, high: ag.Reg) -> None:
+    """The 64 bits of `batch` times a factor where they are fewer than none: after shared tiles, which are the last ones, a workgroup goes
+    back."""
+    if is_streamed(k.parameters):
+        k.s_ashr_i32(high, batch, 31)
+        k.s_and_b32(high, high, factor)
+        k.s_sub_u32(product[1], product[1], high)
 
 
 def _bits(k: ag.TileBuilder, name: str) -> int:

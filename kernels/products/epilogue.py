@@ -52,11 +52,17 @@ def add_bias(k: ag.TileBuilder, corners: Sequence[ag.Corner], bias: ag.Numbers, 
         ag.add_along_columns(k, corners, bias, column0, None, wn)
 
 
-def store_sums(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, rows: int, column0: ag.Reg, columns: int) -> None:
-    """D = alpha S + beta C + bias where a wave holds the sums S of `rows` x `columns` elements from its `row0` and `column0` on."""
+def store_sums(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, rows: int, column0: ag.Reg, columns: int,
+               factors: LoadFactors | None = None) -> None:
+    """D = alpha S + beta C + bias where a wave holds the sums S of `rows` x `columns` elements from its `row0` and `column0` on. `factors`,
+    if any, replace alpha."""
     one = ag.WaveIndex("one", 0, 1)
     c, d = (result(k, name).rows(row0, rows) for name in "cd")
-    ag.scale_and_add(k, corners, c, column0, None, one, k.argument("alpha"), k.argument("beta"))
+    if factors is not None:
+        its = factors(corners, row0, column0, None)
+        for corner in corners:
+            its.apply(corner)
+    ag.scale_and_add(k, corners, c, column0, None, one, k.argument("alpha") if factors is None else None, k.argument("beta"))
     bias = bias_of(k)
     if bias is not None:
         add_bias(k, corners, bias, row0, column0, one)

@@ -33,7 +33,7 @@ _LEAST_WORTH = 128 * 256
 of larger ones, which load less."""
 LEAST_STEPS = 3
 """Two that are asked for ahead, and one whose sums begin from 0."""
-ONE_TILE: dict[str, Any] = {"persistent": False}
+ONE_TILE: dict[str, Any] = {"persistent": False, "stream_k": False}
 """What variants fix whose workgroups make one tile: their loop leaves the epilogue no registers while the next tile's data lies in them, or
 is none that goes over from one tile's sources to those of the next."""
 
@@ -136,6 +136,11 @@ class Tiles:
         k.s_mov_b32(ended, 0)
         tiles._keep(own)
         return tiles
+
+    @property
+    def columns(self) -> ag.Reg | None:
+        """The columns of K from the first one on of what is loaded next; None: all."""
+        return None
 
     @property
     def own_row0(self) -> ag.Reg:

@@ -18,13 +18,13 @@ from collections.abc import Callable
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
-from asmgen.kernels.products.contract import ELEMENTS, is_persistent, is_streamed
+from asmgen.kernels.products.contract import ELEMENTS, is_persistent
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feeds import feed_of, order_of_b
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
-from asmgen.kernels.products.persistent import Tiles, zero_sums
+from asmgen.kernels.products.persistent import Tiles
 from asmgen.kernels.products.prologue import begin_feeds, clear, corners_of, place
-from asmgen.kernels.products.streamed import StreamTiles, with_parts
+from asmgen.kernels.products.streamed import first_item, make_items
 from asmgen.kernels.products.twohalves import even_halves, halves_of_b, is_even
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Modulo(beside=__file__), ELEMENTS: ag.PingPong()}
@@ -46,7 +46,6 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     paired, of_d = order_of_b(k, M.d.T)
     steps = k.registers.sgprs(1, "steps")
     group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
-    chained = is_persistent(k.parameters)
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map, and what is on its way there
@@ -59,14 +58,9 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
 
     wm, wn = k.wave_grid(down, across)
     tiles: Tiles | None = None
-    left = clearing = None
-    if is_streamed(k.parameters):
-        zero_sums(k, C)
-        tiles = streamed = StreamTiles.shared(k, row0, column0, steps)
-        left = streamed.columns_left
-    elif chained:
-        zero_sums(k, C)
-        tiles = Tiles.of(k, row0, column0)
+    clearing = None
+    if is_persistent(k.parameters):
+        tiles = first_item(k, C, row0, column0, steps)
     else:
         if full:
             ag.zero(k, *C)
@@ -75,7 +69,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    begin_feeds(k, steps, (fa.dtype, fb.dtype), (of_a, of_b), row0, column0, left)
+    begin_feeds(k, steps, (fa.dtype, fb.dtype), (of_a, of_b), row0, column0, tiles and tiles.columns)
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: ag.StepIndex) -> None:
@@ -105,11 +99,8 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     corners = corners_of(k, C, of_d)
     schedule = SCHEDULES[k.variant.schedule]
     if tiles is not None:
-        onward = k.fresh("onward")
-        then = make_epilogue(k, corners, tiles.own_row0, tiles.own_column0, wm, wn, overlaps=overlaps, onward=onward)
-        if isinstance(tiles, StreamTiles):
-            then = with_parts(k, then, corners, tiles.own_part, onward)
-        k.pipeline(chosen, steps, schedule, groups=group, then=then, chain=tiles.chain(corners, onward))
+        make_items(k, chosen, steps, schedule, group, tiles, corners, lambda onward: make_epilogue(
+            k, corners, tiles.own_row0, tiles.own_column0, wm, wn, overlaps=overlaps, onward=onward))
         return
     any_k = takes_any_k(k.parameters)
     ends = make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps)

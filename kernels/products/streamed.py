@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import asmgen as ag
 from asmgen.kernels.products.batch import batch_arguments, to_matrices, to_matrix_of_c
-from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS
-from asmgen.kernels.products.epilogue import ProductEpilogue, store_sums
+from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS, is_streamed
+from asmgen.kernels.products.epilogue import LoadFactors, ProductEpilogue, store_sums
 from asmgen.kernels.products.feeds import order_of_b
-from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, Tiles, locate, tiles_of_matrix
+from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, Tiles, locate, tiles_of_matrix, zero_sums
 from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import KEEP_SUBNORMAL, whole_steps
 from asmgen.kernels.products.streams import CHUNK, FRAGMENT_ROWS, SHARE_ARGUMENT, SHARED_PARTS, waves_of_tile
@@ -86,8 +87,12 @@ class StreamTiles(Tiles):
         tiles._to_columns(back=False)
         k.s_mov_b32(steps, tiles.count)
         tiles._keep(own)
-        k.end_brief_arguments()
         return tiles
+
+    @property
+    def columns(self) -> ag.Reg:
+        """The columns of K from the first one on of what is loaded next."""
+        return self.columns_left
 
     @property
     def own_part(self) -> ag.Reg:
@@ -192,16 +197,35 @@ class StreamTiles(Tiles):
         self.k.s_mov_b32(self.steps, self.following[4])
 
 
+# ---- what makes items of a product's step ----
+
+
+def first_item(k: ag.TileBuilder, C: ag.TileGrid, row0: ag.Reg, column0: ag.Reg, steps: ag.Reg) -> Tiles:
+    """The items of a persistent workgroup, at the first one; C becomes 0. `steps` is the count of the pipeline."""
+    zero_sums(k, C)
+    return StreamTiles.shared(k, row0, column0, steps) if is_streamed(k.parameters) else Tiles.of(k, row0, column0)
+
+
+def make_items(k: ag.TileBuilder, step: Callable[[ag.StepIndex], None], steps: ag.Reg, schedule: ag.Schedule, group: ag.Reg | None,
+               tiles: Tiles, corners: Sequence[ag.Corner], ends_of: Callable[[str], ProductEpilogue]) -> None:
+    """The pipeline that makes one item after another. `ends_of(onward)` is the epilogue of whole tiles, which goes to that label."""
+    onward = k.fresh("onward")
+    then = ends_of(onward)
+    if isinstance(tiles, StreamTiles):
+        k.end_brief_arguments()
+        then = with_parts(k, then, corners, tiles.own_part, onward)
+    k.pipeline(step, steps, schedule, groups=group, then=then, chain=tiles.chain(corners, onward))
+
+
 # ---- parts of tiles ----
 
 
 def with_parts(k: ag.TileBuilder, ends: ProductEpilogue, corners: Sequence[ag.Corner], part: ag.Reg, onward: str) -> ProductEpilogue:
     """The epilogue of items that are whole tiles, or of which slot `part` - 1 gets the sums."""
-    straight = ends.overlapped or ends.follows
-    assert straight is not None
-    of_tiles = straight.guard
+    def guarded(straight: ag.Epilogue | None) -> ag.Epilogue | None:
+        return None if straight is None else replace(straight, guard=partial(guard, straight.guard))
 
-    def guard(label: str) -> None:
+    def guard(of_tiles: Callable[[str], None], label: str) -> None:
         k.s_cmp_lg_u32(part, 0)
         k.s_cbranch_scc1(label)
         of_tiles(label)
@@ -215,8 +239,7 @@ def with_parts(k: ag.TileBuilder, ends: ProductEpilogue, corners: Sequence[ag.Co
         k.label(whole)
         ends.rest()
 
-    guarded = replace(straight, guard=guard)
-    return ProductEpilogue(guarded if ends.overlapped is not None else None, guarded if ends.follows is not None else None, rest)
+    return ProductEpilogue(guarded(ends.overlapped), guarded(ends.follows), rest)
 
 
 def _store_part(k: ag.TileBuilder, corners: Sequence[ag.Corner], part: ag.Reg) -> None:
@@ -270,9 +293,9 @@ def _tile_bytes(k: ag.TileBuilder) -> int:
 # ---- the kernel that adds ----
 
 
-def add_shared(k: ag.TileBuilder) -> None:
+def add_shared(k: ag.TileBuilder, factors: LoadFactors | None = None) -> None:
     """D = alpha (the sum of a tile's parts, in the order of K) + beta C + bias, for each tile that several workgroups share. A wave makes
-    16 rows of what one of theirs has of a corner, and asks for several parts before it adds any."""
+    16 rows of what one of theirs has of a corner, and asks for several parts before it adds any. `factors`, if any, replace alpha."""
     tm, tn, _ = k.variant.tile
     rows, columns = (size // 2 // waves for size, waves in zip((tm, tn), k.variant.waves, strict=False))
     M = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16")
@@ -298,7 +321,7 @@ def add_shared(k: ag.TileBuilder) -> None:
     to_matrix_of_c(k, matrix)
     _add_parts(k, S, _slot(k, descriptor, k.argument("parts"), slot, line, lines), descriptor, more)
     corners = [ag.Corner(ag.Tile("sums", FRAGMENT_ROWS, columns, order_of_b(k, M.d.T)[1], S[0].registers), 0, 0)]
-    store_sums(k, corners, row0, FRAGMENT_ROWS, column0, columns)
+    store_sums(k, corners, row0, FRAGMENT_ROWS, column0, columns, factors)
 
 
 def _find_parts(k: ag.TileBuilder, tile: ag.Reg, slot: ag.Reg, more: ag.Reg) -> None:

@@ -22,8 +22,7 @@ from asmgen.kernels.products.persistent import LEAST_STEPS, ONE_TILE, STREAM_CHA
 
 STREAM_K = ag.Parameter("stream_k", "build", bool, "persistent, and the steps of tiles that are no whole round are shared by all "
                         "workgroups; a second kernel adds the parts of a tile in the order of K", default=False)
-ALONE: dict[str, Any] = {**ONE_TILE, "stream_k": False}
-"""`ONE_TILE` of a family that has `stream_k`."""
+ALONE = ONE_TILE
 SHARED_PARTS = ag.ContractArgument("parts", "pointer", "sums of parts of tiles in float32, 16-byte aligned")
 SHARE_ARGUMENT = ag.ContractArgument("share", "u32", "chunks of 4 steps that a workgroup has of shared tiles")
 CHUNK = 4
