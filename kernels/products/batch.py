@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import asmgen as ag
-from asmgen.kernels.products.contract import is_streamed
+from asmgen.kernels.products.anyk import takes_any_k
+from asmgen.kernels.products.contract import is_persistent, is_streamed
 from asmgen.kernels.products.sides import edges
 
 MOST_LAUNCHED = 65535
@@ -85,8 +86,9 @@ def with_brief(arguments: Sequence[ag.ContractArgument]) -> tuple[ag.ContractArg
     return (*(one for one in arguments if one not in brief), *(replace(one, brief=True) for one in brief))
 
 
-def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd") -> None:
-    """Move the pointers of matrices of these names by `batch` matrices, and with D's those of scales that each matrix has of its own.
+def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd", way: tuple[ag.Reg, ag.Reg] | None = None) -> None:
+    """Move the pointers of matrices of these names by `batch` matrices, and with D's those of scales that each matrix has of its own. `way`
+    are the numbers of the matrix where they stand and of the one where they go, if they do not stand at the first one.
 
     C waits for `to_matrix_of_c`. Changes SCC.
     """
@@ -96,7 +98,7 @@ def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd") -> None:
             if f"{name}_stride_batch" in given:
                 _to_matrix(k, name, batch, bytes_, high)
             elif f"{name}_pointers" in given:
-                _to_pointed(k, name, batch, k.argument(f"{name}_pointers"), bytes_, high)
+                _go_to_pointed(k, name, batch, way, k.argument(f"{name}_pointers"), bytes_, high)
         for name, other in (("a", "m"), ("b", "n")) if "d" in names else ():
             if f"{name}_scale_stride_batch" in given:
                 _to_matrix(k, f"{name}_scale", batch, bytes_, high)
@@ -106,8 +108,8 @@ def to_matrices(k: ag.TileBuilder, batch: ag.Reg, names: str = "abd") -> None:
                 _move(k, k.argument(f"{name}_scale"), bytes_, 4)
 
 
-def to_matrix_of_c(k: ag.TileBuilder, batch: ag.Reg) -> None:
-    """Move the pointer to C, which few launches read. Changes SCC."""
+def to_matrix_of_c(k: ag.TileBuilder, batch: ag.Reg, way: tuple[ag.Reg, ag.Reg] | None = None) -> None:
+    """Move the pointer to C, which few launches read. Arguments as of `to_matrices`. Changes SCC."""
     with k.scratch("matrix_bytes", 2, "s") as bytes_, k.scratch("matrix_high", file="s") as high:
         if not k.parameters.get("pointers"):
             _to_matrix(k, "c", batch, bytes_, high)
@@ -116,16 +118,29 @@ def to_matrix_of_c(k: ag.TileBuilder, batch: ag.Reg) -> None:
         k.s_lshl_b32(high, k.argument("beta"), 1)  # where beta is 0 there may be no array
         for number in range(2):
             k.s_cselect_b32(bytes_[number], c[number], d[number])
-        _to_pointed(k, "c", batch, bytes_, bytes_, high)
+        if way is None:
+            _to_pointed(k, "c", batch, bytes_, bytes_, high)
+            return
+        with k.scratch("number", 2, "s") as number:
+            _go_to_pointed(k, "c", batch, way, bytes_, number, high)
 
 
-def _to_pointed(k: ag.TileBuilder, name: str, batch: ag.Reg, numbers: ag.Reg, bytes_: ag.Reg, at: ag.Reg) -> None:
-    """A pointer goes on by one of the `numbers`, that of the matrix."""
+def _go_to_pointed(k: ag.TileBuilder, name: str, batch: ag.Reg, way: tuple[ag.Reg, ag.Reg] | None, numbers: ag.Reg, bytes_: ag.Reg,
+                   at: ag.Reg) -> None:
+    """A pointer goes on by the number of a matrix of the `numbers`, or back by that of one and on by that of the other."""
+    if way is not None:
+        _to_pointed(k, name, way[0], numbers, bytes_, at, back=True)
+    _to_pointed(k, name, batch if way is None else way[1], numbers, bytes_, at)
+
+
+def _to_pointed(k: ag.TileBuilder, name: str, batch: ag.Reg, numbers: ag.Reg, bytes_: ag.Reg, at: ag.Reg, back: bool = False) -> None:
+    """A pointer goes on by one of the `numbers`, that of the matrix, or back by it."""
     pointer = k.argument(name)
+    add, carry = (k.s_sub_u32, k.s_subb_u32) if back else (k.s_add_u32, k.s_addc_u32)
     k.s_lshl_b32(at, batch, 3)
     k.s_load_dwordx2(bytes_, numbers, at)
-    k.s_add_u32(pointer[0], pointer[0], bytes_[0])
-    k.s_addc_u32(pointer[1], pointer[1], bytes_[1])
+    add(pointer[0], pointer[0], bytes_[0])
+    carry(pointer[1], pointer[1], bytes_[1])
 
 
 def _to_matrix(k: ag.TileBuilder, name: str, batch: ag.Reg, bytes_: ag.Reg, high: ag.Reg) -> None:
@@ -150,8 +165,8 @@ def _times(k: ag.TileBuilder, count: ag.Reg, batch: ag.Reg, high: ag.Reg) -> Non
 
 def _sign(k: ag.TileBuilder, batch: ag.Reg, factor: ag.Reg, product: ag.Reg, high: ag.Reg) -> None:
     """The 64 bits of `batch` times a factor where they are fewer than none: after shared tiles, which are the last ones, a workgroup goes
-    back."""
-    if is_streamed(k.parameters):
+    back, and so does one that loads the K tail while its loop has asked for the next tile."""
+    if is_streamed(k.parameters) or is_persistent(k.parameters) and takes_any_k(k.parameters):
         k.s_ashr_i32(high, batch, 31)
         k.s_and_b32(high, high, factor)
         k.s_sub_u32(product[1], product[1], high)

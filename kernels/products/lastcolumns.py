@@ -10,6 +10,7 @@ those stored by columns go through LDS as in the loop, by descriptors that end w
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import asmgen as ag
@@ -17,6 +18,7 @@ from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.directsides import DirectSide
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feed import Feed
+from asmgen.kernels.products.persistent import Tiles
 from asmgen.kernels.products.prologue import operand
 from asmgen.kernels.products.split import all_steps, from_column, is_split, own_part, steps_of_each
 
@@ -24,7 +26,8 @@ from asmgen.kernels.products.split import all_steps, from_column, is_split, own_
 @dataclass(frozen=True)
 class LastColumns:
     """What multiplies: accumulators [half of M][half of N], registers of a half of A and of B as the loop has them, their feeds, the tile's
-    first row and column, and the waves along both."""
+    first row and column, and the waves along both. `tiles` are those of a workgroup that makes several. The loop's registers of A and B
+    are `idle` if they hold nothing from one step to the next."""
 
     C: ag.TileGrid
     A: ag.Tile
@@ -32,12 +35,13 @@ class LastColumns:
     feeds: tuple[Feed, Feed]
     first: tuple[ag.Reg, ag.Reg]
     waves: tuple[ag.WaveIndex, ag.WaveIndex]
+    tiles: Tiles | None = None
+    idle: bool = False
 
     def multiply(self, k: ag.TileBuilder, left: ag.Reg, column: ag.Reg) -> None:
         """C += A B^T of the `left` columns from `column` on."""
-        A = k.tile("A_left", self.A.rows, self.A.columns, self.A.fragment, note="a half of the K tail at a time")
-        B = [k.tile(f"B{half}_left", self.B.rows, self.B.columns, self.B.fragment) for half in range(2)]
-        a, b = (from_last_columns(k, name, tile.dtype, left, column) for name, tile in (("a", A), ("b", B[0])))
+        A, B = self._registers(k)
+        a, b = (self._matrix(k, name, tile.dtype, left, column) for name, tile in (("a", A), ("b", B[0])))
         by_lines = [(feed, one, first) for feed, one, first in zip(self.feeds, (a, b), self.first, strict=True) if feed.transposes]
         if by_lines:
             k.barrier_where_needed()  # all waves have read the last step
@@ -45,13 +49,28 @@ class LastColumns:
                 feed.fill_last(one, first)
             for _ in range(2 if k.variant.schedule == "ping-pong" else 1):  # lint does not see that both groups are level
                 k.s_barrier()
-        for number in range(2):
+        for number in range(2) if len(B) == 2 else ():
             self._load(k, 1, B[number], b, number, left)
         for half in range(2):
             self._load(k, 0, A, a, half, left)
             for number in range(2):
-                ag.mma(k, self.C[half, number], A, B[number])
-        k.registers.release(A.registers, *(one.registers for one in B))
+                if len(B) == 1:
+                    self._load(k, 1, B[0], b, number, left)
+                ag.mma(k, self.C[half, number], A, B[number % len(B)])
+        if not self.idle:
+            k.registers.release(A.registers, *(one.registers for one in B))
+
+    def _registers(self, k: ag.TileBuilder) -> tuple[ag.Tile, list[ag.Tile]]:
+        """Those of a half of A, and of both halves of B, or of one at a time."""
+        if self.idle:
+            return self.A, [self.B]
+        A = k.tile("A_left", self.A.rows, self.A.columns, self.A.fragment, note="a half of the K tail at a time")
+        return A, [k.tile(f"B{half}_left", self.B.rows, self.B.columns, self.B.fragment) for half in range(2)]
+
+    def _matrix(self, k: ag.TileBuilder, name: str, dtype: str, left: ag.Reg, column: ag.Reg) -> ag.Matrix:
+        if self.tiles is None:
+            return from_last_columns(k, name, dtype, left, column)
+        return replace(operand(k, name, dtype), columns_register=left)  # its pointer stands there
 
     def _load(self, k: ag.TileBuilder, number: int, tile: ag.Tile, matrix: ag.Matrix, half: int, left: ag.Reg) -> None:
         feed = self.feeds[number]
@@ -60,6 +79,8 @@ class LastColumns:
         else:
             rows = matrix.rows(self.first[number], 2 * feed.rows).halves()[half]
             ag.load(k, tile, rows, rows=self.waves[number], limit=left, order=feed.order)
+            if self.tiles is not None:  # the loop of the next tile has its own
+                k.registers.release(*rows.descriptors.values())
 
 
 @dataclass(frozen=True)
@@ -73,7 +94,7 @@ class AfterLastColumns:
 
     def follow(self, k: ag.TileBuilder) -> None:
         """Multiply what is left of K, if this workgroup has it, and store."""
-        where_columns_are_left(k, self.multiply.multiply)
+        where_columns_are_left(k, self.multiply.multiply, tiles=self.multiply.tiles)
         if self.then.overlapped is not None:
             self.then.overlapped.follow(k)
         self.then.follow(k)
@@ -109,15 +130,17 @@ def by_last_wave(k: ag.TileBuilder, C: ag.Tile, sides: tuple[DirectSide, DirectS
 
 
 def where_columns_are_left(k: ag.TileBuilder, multiply: Callable[[ag.TileBuilder, ag.Reg, ag.Reg], None],
-                        wave: ag.WaveIndex | None = None) -> None:
+                        wave: ag.WaveIndex | None = None, tiles: Tiles | None = None) -> None:
     """Call `multiply(k, left, column)` for code that is passed by where K is whole steps, or where another workgroup has its last columns;
-    or another wave than the last `wave`, if that is given."""
+    or another wave than the last `wave`, if that is given. Of `tiles` one after another, the loop has gone over to the next one."""
     depth = k.variant.tile[2]
     without = k.fresh("k_is_done")
     left, column = k.registers.sgprs(1, "k_left", note="columns of the K tail"), k.registers.sgprs(1, "k_done")
     if wave is not None:
         k.s_cmp_lg_u32(wave.register, wave.count - 1)
         k.s_cbranch_scc1(without)
+    if tiles is not None:
+        tiles.pass_without_last(without)
     if is_split(k.parameters):
         with k.scratch("all_steps", file="s") as steps, k.scratch("each", file="s") as each:
             all_steps(k, steps)
@@ -130,7 +153,7 @@ def where_columns_are_left(k: ag.TileBuilder, multiply: Callable[[ag.TileBuilder
     k.s_and_b32(left, k.argument("k"), depth - 1)
     k.s_cbranch_scc0(without)
     k.s_sub_u32(column, k.argument("k"), left)
-    with k.apart():
+    with k.apart(), tiles.at_own(column) if tiles is not None else nullcontext():
         multiply(k, left, column)
     k.label(without)
     k.registers.release("k_left")

@@ -8,7 +8,8 @@ tile run while the tile before is stored. The bits are those of a grid of all ti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +68,6 @@ def _rules(name: str) -> tuple[ag.Rule, ...]:
     return (
         rule("split_k=1", ("split_k",), lambda p: p.get("split_k", 1) == 1),
         rule("A and B by rows", ("a_layout", "b_layout"), lambda p: p["a_layout"] == p["b_layout"] == "row"),
-        rule("matrices of a batch one stride apart, so pointers=false", ("pointers",), lambda p: not p["pointers"]),
-        rule("a k of whole steps", ("any_k",), lambda p: not p["any_k"]),
         rule(f"a k of at least {LEAST_STEPS} steps", ("k", "tile"), lambda p: p["k"] >= LEAST_STEPS * tile_of(p)[2]),
         rule(f"fewer than {_MOST_TILES} tiles", ("m", "n", "batch", "tile"), lambda p: tiles_of(p, tile_of(p)) < _MOST_TILES),
     )
@@ -143,14 +142,9 @@ class Tiles:
         return None
 
     @property
-    def own_row0(self) -> ag.Reg:
-        """The first row of the tile that is multiplied and stored."""
-        return self.own[0]
-
-    @property
-    def own_column0(self) -> ag.Reg:
-        """Its first column."""
-        return self.own[1]
+    def own_place(self) -> tuple[ag.Reg, ag.Reg]:
+        """The first row and the first column of the tile that is multiplied and stored."""
+        return self.own[0], self.own[1]
 
     def chain(self, corners: Sequence[ag.Corner], onward: str) -> ag.Chain:
         """The chain that takes one after another, with such accumulators."""
@@ -175,17 +169,54 @@ class Tiles:
             self._locate(total)
             k.s_cmp_ge_u32(self.number, total)
         k.s_cselect_b32(self.ended, 1, 0)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """The pointers to A and B go from the matrix of the following tile to that of the tile after it. Changes SCC."""
+        k = self.k
+        if k.parameters["pointers"]:  # beyond the last tile there is no matrix
+            k.s_cmp_lg_u32(self.ended, 0)
+            k.s_cselect_b32(self.matrix, self.following[2], self.matrix)
+        self._move(self.following[2], self.matrix)
+
+    def _move(self, start: ag.Reg, end: ag.Reg) -> None:
+        """The pointers to A and B go from matrix number `start` to matrix number `end`. Changes SCC."""
+        k = self.k
         with k.scratch("further_matrices", file="s") as further:
-            k.s_sub_u32(further, self.matrix, self.following[2])
-            to_matrices(k, further, "ab")
+            k.s_sub_u32(further, end, start)
+            to_matrices(k, further, "ab", (start, end))
+
+    @contextmanager
+    def at_own(self, column: ag.Reg) -> Iterator[None]:
+        """The pointers to A and B stand at a column of K in the matrices of the tile that is multiplied. Changes SCC."""
+        self._move(self.matrix, self.own[2])
+        self._to_column(column)
+        yield
+        self._to_column(column, back=True)
+        self._move(self.own[2], self.matrix)
+
+    def _to_column(self, column: ag.Reg, back: bool = False) -> None:
+        """The pointers to A and B go on to a column of K, or back from it. Changes SCC."""
+        k = self.k
+        add, carry = (k.s_sub_u32, k.s_subb_u32) if back else (k.s_add_u32, k.s_addc_u32)
+        with k.scratch("bytes_before", file="s") as before:
+            k.s_mul_i32(before, column, operand_bits(k) // 8)
+            for name in "ab":
+                pointer = k.argument(name)
+                add(pointer[0], pointer[0], before)
+                carry(pointer[1], pointer[1], 0)
+
+    def pass_without_last(self, label: str) -> None:
+        """Branch where what is multiplied does not end with the last columns of K: every tile does."""
 
     def _begin(self) -> None:
         """The following tile becomes the one that is multiplied and stored."""
         k = self.k
         with k.scratch("further_matrices", file="s") as further:
-            k.s_sub_u32(further, self.following[2], self.own[2])
-            to_matrices(k, further, "d")
-            to_matrix_of_c(k, further)
+            way = self.own[2], self.following[2]
+            k.s_sub_u32(further, way[1], way[0])
+            to_matrices(k, further, "d", way)
+            to_matrix_of_c(k, further, way)
         for number in range(3):
             k.s_mov_b32(self.own[number], self.following[number])
 
@@ -208,6 +239,11 @@ def locate(k: ag.TileBuilder, number: ag.Reg, row0: ag.Reg, column0: ag.Reg, mat
             ag.Divisor(k, columns, reciprocal).divide(k, row0, column0, own)
     k.s_mul_i32(row0, row0, tm)
     k.s_mul_i32(column0, column0, tn)
+
+
+def operand_bits(k: ag.TileBuilder) -> int:
+    """Bits of an element of A and of B."""
+    return ag.element_bits(k.p.dtype) if "dtype" in k.parameters else 8
 
 
 def tiles_of_matrix(k: ag.TileBuilder, rows: ag.Reg, columns: ag.Reg, each: ag.Reg) -> None:

@@ -29,6 +29,7 @@ def sums_of_launch(p: ag.Values, number: int, left: Matrix, right: Matrix, depth
     for tile in range(shares.streamed):
         matrix, place = divmod(shares.alone + tile, order.tiles)
         parts = [step * steps for steps in shares.parts_of(tile)]
+        parts[-1] += p["k"] - sum(parts)
         if matrix != number or len(parts) == 1:
             continue
         row, column = order.place(place)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import asmgen as ag
+from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.batch import batch_arguments, to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS, is_streamed
 from asmgen.kernels.products.epilogue import LoadFactors, ProductEpilogue, store_sums
 from asmgen.kernels.products.feeds import order_of_b
+from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, Tiles, locate, tiles_of_matrix, zero_sums
 from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import KEEP_SUBNORMAL, whole_steps
@@ -20,6 +22,8 @@ _F32 = 4  # bytes
 _PER_LANE = 4  # sums that a lane moves at once: 16 bytes
 _LINE = _PER_LANE * ag.LANES  # sums that a wave moves at once
 _LINE_BYTES = _F32 * _LINE
+_WITHOUT_LAST = -1 << 31
+"""Beside a slot: the part does not end with the last columns of K, in a build where those may be fewer than a step's."""
 _BESIDE = 7  # parts that are asked for together
 _GIVEN = {one.name: one for one in PRODUCT_ARGUMENTS}
 
@@ -38,11 +42,6 @@ def _count_shared(k: ag.TileBuilder, alone: ag.Reg, shared: ag.Reg) -> None:
         k.s_mul_i32(alone, alone, k.argument("batch"))
         ag.Divisor(k, k.argument("workgroups"), held).divide(k, edge[0], shared, alone)
         k.s_sub_u32(alone, alone, shared)
-
-
-def operand_bits(k: ag.TileBuilder) -> int:
-    """Bits of an element of A and of B."""
-    return ag.element_bits(k.p.dtype) if "dtype" in k.parameters else 8
 
 
 def _chunks_of_tile(k: ag.TileBuilder, chunks: ag.Reg, steps: ag.Reg) -> None:
@@ -84,7 +83,7 @@ class StreamTiles(Tiles):
             tiles._take(first)
         to_matrices(k, matrix)
         to_matrix_of_c(k, matrix)
-        tiles._to_columns(back=False)
+        tiles._from_first()
         k.s_mov_b32(steps, tiles.count)
         tiles._keep(own)
         return tiles
@@ -98,6 +97,11 @@ class StreamTiles(Tiles):
     def own_part(self) -> ag.Reg:
         """The slot of what is multiplied and stored, from 1 on; 0 where it is a whole tile."""
         return self.own[3]
+
+    def pass_without_last(self, label: str) -> None:
+        """Branch where what is multiplied does not end with the last columns of K. Changes SCC."""
+        self.k.s_cmp_lt_i32(self.own_part, 0)
+        self.k.s_cbranch_scc1(label)
 
     def chain(self, corners: Sequence[ag.Corner], onward: str) -> ag.Chain:
         """The chain that takes one after another, with such accumulators."""
@@ -139,8 +143,11 @@ class StreamTiles(Tiles):
                 k.s_lshl_b32(self.count, take, shift)
             k.s_cmp_eq_u32(take, rest)
             k.s_cselect_b32(self.count, steps, self.count)  # the last chunk of a tile has all that is left
+            if takes_any_k(k.parameters):
+                k.s_cselect_b32(self.part, 0, _WITHOUT_LAST)
+                k.s_or_b32(self.part, self.part, self.slot)
             k.s_cmp_eq_u32(take, chunks)
-            k.s_cselect_b32(self.part, 0, self.slot)
+            k.s_cselect_b32(self.part, 0, self.part if takes_any_k(k.parameters) else self.slot)
             k.s_add_u32(taken, self.total, self.slot)  # the tile of the share; until it ends, `number` is the workgroup's
             k.s_sub_u32(taken, taken, self.number)
             k.s_sub_u32(taken, taken, 1)
@@ -163,17 +170,12 @@ class StreamTiles(Tiles):
                 k.s_sub_u32(self.columns_left, self.columns_left, take)
         locate(k, taken, self.row0, self.column0, self.matrix)
 
-    def _to_columns(self, back: bool) -> None:
+    def _from_first(self, back: bool = False) -> None:
         """The pointers to A and B go on to the first column of `columns_left`, or back from it. Changes SCC."""
         k = self.k
-        add, carry = (k.s_sub_u32, k.s_subb_u32) if back else (k.s_add_u32, k.s_addc_u32)
         with k.scratch("columns_before", file="s") as before:
             k.s_sub_u32(before, k.argument("k"), self.columns_left)
-            k.s_mul_i32(before, before, operand_bits(k) // 8)
-            for name in "ab":
-                pointer = k.argument(name)
-                add(pointer[0], pointer[0], before)
-                carry(pointer[1], pointer[1], 0)
+            self._to_column(before, back)
 
     def _keep(self, kept: ag.Reg) -> None:
         for number, one in enumerate((self.row0, self.column0, self.matrix, self.part, self.count)[:kept.count]):
@@ -184,11 +186,9 @@ class StreamTiles(Tiles):
         k = self.k
         self._keep(self.following)
         k.s_mov_b32(self.over, self.ended)
-        self._to_columns(back=True)  # only the first item begins within a tile
+        self._from_first(back=True)  # only the first item begins within a tile
         self._take()
-        with k.scratch("further_matrices", file="s") as further:
-            k.s_sub_u32(further, self.matrix, self.following[2])
-            to_matrices(k, further, "ab")
+        self._go_on()
 
     def _begin(self) -> None:
         """The following item becomes the one that is multiplied and stored."""
@@ -207,14 +207,14 @@ def first_item(k: ag.TileBuilder, C: ag.TileGrid, row0: ag.Reg, column0: ag.Reg,
 
 
 def make_items(k: ag.TileBuilder, step: Callable[[ag.StepIndex], None], steps: ag.Reg, schedule: ag.Schedule, group: ag.Reg | None,
-               tiles: Tiles, corners: Sequence[ag.Corner], ends_of: Callable[[str], ProductEpilogue]) -> None:
+               tiles: Tiles, corners: Sequence[ag.Corner], ends_of: Callable[[str], ProductEpilogue], last: LastColumns) -> None:
     """The pipeline that makes one item after another. `ends_of(onward)` is the epilogue of whole tiles, which goes to that label."""
     onward = k.fresh("onward")
     then = ends_of(onward)
     if isinstance(tiles, StreamTiles):
         k.end_brief_arguments()
         then = with_parts(k, then, corners, tiles.own_part, onward)
-    k.pipeline(step, steps, schedule, groups=group, then=then, chain=tiles.chain(corners, onward))
+    k.pipeline(step, steps, schedule, groups=group, then=after_last_columns(k, then, last), chain=tiles.chain(corners, onward))
 
 
 # ---- parts of tiles ----
@@ -249,7 +249,9 @@ def _store_part(k: ag.TileBuilder, corners: Sequence[ag.Corner], part: ag.Reg) -
             for number, corner in enumerate(corners)]
     with k.registers.scope("part of a tile"), k.apart(), k.scratch("slot_buffer", 4, "s") as descriptor:
         with k.scratch("slot_of_part", file="s") as slot:
-            k.s_sub_u32(slot, part, 1)
+            if takes_any_k(k.parameters):
+                k.s_and_b32(slot, part, ~_WITHOUT_LAST)
+            k.s_sub_u32(slot, slot if takes_any_k(k.parameters) else part, 1)
             (at,) = (row.offset for row in k.table if row.name == "parts")
             k.emit("s_load_dwordx2", descriptor[0:1], k.kernarg, at)
             lines_of_slot = _slot(k, descriptor, descriptor[0:1], slot, 0, _tile_bytes(k) // _LINE_BYTES)

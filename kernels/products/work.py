@@ -66,10 +66,11 @@ def _persistent_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) ->
     workgroups = persistent_grid(p, variant)[0]
     items = -(-tiles // workgroups)
     traced = steps - max(0, steps - _LEAST_TRACED) // _COPIES * _COPIES
-    strides = {name: traced * depth + (p[name] - traced * depth) % line for name in ("lda", "ldb")} if traced < steps else {}
+    k = traced * depth + p["k"] % depth
+    strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < steps else {}
     down, across = side(p, "m"), side(p, "n")
     n = items * columns if items > 1 else min(p[across], columns)
-    small = {down: min(p[down], rows), across: n, "batch": 1, "workgroups": 1, "k": traced * depth}
+    small = {down: min(p[down], rows), across: n, "batch": 1, "workgroups": 1, "k": k}
     of_each = [steps * -(-(tiles - number) // workgroups) for number in range(workgroups)]
     far = {"ldd": n + (p["ldd"] - n) % line, "ldc": n + (p["ldc"] - n) % line} if items > 1 else {}
     return ag.LaunchWork({**p, **small, **strides, **far}, traced * items, np.array(of_each), 2.0 * rows * columns * depth,
@@ -87,7 +88,7 @@ def _streamed_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) -> a
     steps = min(shares.steps, CHUNK * parts * share)
     alone = -(-shares.alone // shares.workgroups)
     down, across = (min(p[side(p, name)], edge) for name, edge in (("m", rows), ("n", columns)))
-    k = steps * depth
+    k = steps * depth + p["k"] % depth
     first = {**p, side(p, "m"): down, side(p, "n"): across, "batch": alone * parts + 1, "workgroups": parts, "share": share, "k": k}
     for name, width in (("lda", k), ("ldb", k), ("ldd", across), ("ldc", across)):
         first[name] = width + (p[name] - width) % line
