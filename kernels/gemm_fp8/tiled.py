@@ -65,7 +65,7 @@ def tiled(k: ag.TileBuilder) -> None:
     factors = load_factors(k, corners, row0, column0, wm, wn) if tiles is None or k.p.scales == "tensor" else None
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    begin_feeds(k, steps, (type_a, type_b), (of_a, of_b), row0, column0, tiles and tiles.columns)
+    begin_feeds(k, steps, (type_a, type_b), (of_a, of_b), row0, column0, tiles.columns if tiles is not None else None)
     any_k = takes_any_k(k.parameters)
     alone = tiles is None and not any_k  # then first loads are there for each count, and alpha is waited for among them
     if factors is not None and not alone:

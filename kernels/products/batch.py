@@ -121,8 +121,8 @@ def to_matrix_of_c(k: ag.TileBuilder, batch: ag.Reg, way: tuple[ag.Reg, ag.Reg] 
         if way is None:
             _to_pointed(k, "c", batch, bytes_, bytes_, high)
             return
-        with k.scratch("number", 2, "s") as number:
-            _go_to_pointed(k, "c", batch, way, bytes_, number, high)
+        with k.scratch("bytes_of_c", 2, "s") as own:
+            _go_to_pointed(k, "c", batch, way, bytes_, own, high)
 
 
 def _go_to_pointed(k: ag.TileBuilder, name: str, batch: ag.Reg, way: tuple[ag.Reg, ag.Reg] | None, numbers: ag.Reg, bytes_: ag.Reg,

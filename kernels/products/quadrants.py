@@ -69,7 +69,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    begin_feeds(k, steps, (fa.dtype, fb.dtype), (of_a, of_b), row0, column0, tiles and tiles.columns)
+    begin_feeds(k, steps, (fa.dtype, fb.dtype), (of_a, of_b), row0, column0, tiles.columns if tiles is not None else None)
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: ag.StepIndex) -> None:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from asmgen.author.contract.contract import ContractError
+from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.products.split import split_options
 from asmgen.kernels.products.streams import Shares
 from asmgen.kernels.registry import family
-from asmgen.tools.build import build_kernel
+from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.executed import executed
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.runner import RunReport, run_kernel
 
 LIBRARY = family("gemm-bf16")
 SMALL = {"tile": "128x128x64", "schedule": "interleave", "stream_k": True}
@@ -65,40 +66,67 @@ def test_each_step_is_made_once_and_each_slot_is_one_part(tiles: int, workgroups
     assert shares.is_cut == (kept > 0) and shares.cost == min(shares.share, steps // 4) * 4 + 20 * kept / workgroups
 
 
+ANYWHERE = {**SMALL, "any_k": True, "pointers": True}
 CASES: list[dict[str, Any]] = [
-    # ranges that begin and end within tiles, cut rows and columns, alpha and C; in all orders
-    {"m": 130, "n": 100, "k": 1088, "workgroups": 3, "share": 3, "beta": 0.5, "alpha": 2.0},
+    # ranges that begin and end within tiles, a K tail, cut rows and columns, alpha and C; in all orders
+    {"m": 17, "n": 260, "k": 1095, "lda": 1096, "ldb": 1104, "workgroups": 4, "share": 3, "beta": 0.5, "alpha": 2.0},
     # in a batch back to the first matrix, a stride that no wide store serves
-    {"m": 40, "n": 250, "k": 1152, "workgroups": 3, "share": 3, "batch": 2, "beta": 1.0, "ldc": 257},
+    {"m": 40, "n": 250, "k": 1191, "lda": 1192, "ldb": 1192, "workgroups": 3, "share": 3, "batch": 2, "beta": 1.0, "ldc": 257},
     # fewer tiles than workgroups, more parts than are asked for together
-    {"m": 16, "n": 128, "k": 2304, "workgroups": 9, "share": 1},
+    {"m": 16, "n": 128, "k": 2307, "lda": 2312, "ldb": 2312, "workgroups": 9, "share": 1},
     # no tile is shared: both ways from an even and an odd number of steps to the next tile
     {"m": 16, "n": 264, "k": 320, "workgroups": 1}, {"m": 16, "n": 256, "k": 256, "workgroups": 1, "batch": 2},
-    {"m": 130, "n": 128, "k": 256, "workgroups": 1, "beta": 0.5},
+    {"m": 130, "n": 128, "k": 261, "lda": 264, "ldb": 264, "workgroups": 1, "beta": 0.5},
+    # K tails that end at each dword of a lane's columns
+    *({"m": 16, "n": 128, "k": 256 + left, "lda": 296, "ldb": 296, "workgroups": 1} for left in (1, 33, 35, 37)),
 ]
+BATCH = {"m": 17, "n": 133, "workgroups": 3, "share": 2, "batch": 2}
+FORMS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    # scales of each matrix, from the last one back to the first; one beside an epilogue that overlaps; registers of the loop for a tail
+    ("gemm-fp8", "gfx950", {"tile": "128x128x128", "schedule": "interleave", "scales": "row"}, {**BATCH, "k": 1024, "beta": 0.5}),
+    ("gemm-fp8", "gfx950", {"tile": "128x256x128", "schedule": "ping-pong", "d_layout": "column", "c_layout": "column"},
+     {**BATCH, "k": 1024, "n": 512, "m": 128}),
+    ("gemm-fp8", "gfx950", {"tile": "256x256x128", "schedule": "ping-pong", "any_k": True},
+     {"m": 17, "n": 262, "k": 1101, "lda": 1104, "ldb": 1104, "workgroups": 3, "share": 2, "alpha": 1.5}),
+    ("gemm-fp8", "gfx942", {"tile": "128x128x128", "schedule": "interleave", "scales": "row", "any_k": True, "pointers": True},
+     {**BATCH, "k": 1025, "lda": 1040, "ldb": 1040, "beta": 1.5}),
+    ("gemm-bf16", "gfx942", {"tile": "128x128x64", "schedule": "interleave", "dtype": "f16", "bias": "column"}, {**BATCH, "k": 512}),
+]
+
+
+def launched(one: Built, library: Family, shape: dict[str, Any], seed: int, order: str) -> RunReport:
+    """A run that is right."""
+    values = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
+    report = run_kernel(library, one, values, "emulator", seed, Options(order=order))
+    assert report.passed and report.untouched and not report.findings, report
+    return report
 
 
 @pytest.mark.slow
 def test_launches_are_right_in_each_order_and_execute_each_instruction() -> None:
-    one = build_kernel(LIBRARY, "gfx950", SMALL)
+    one = build_kernel(LIBRARY, "gfx950", {**ANYWHERE, "stream_k": True})
     missing: dict[str, set[int]] = {}
     programs = {each.resources.name: each.program for each in one.kernel.launches}
     for number, shape in enumerate(CASES):
-        values = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
-        found = []
-        for order in ORDERS if number == 0 else ORDERS[number % 3:][:1]:
-            report = run_kernel(LIBRARY, one, values, "emulator", 2 * number, Options(order=order))
-            assert report.passed and report.untouched and not report.findings, report
-            found.append(report)
+        found = [launched(one, LIBRARY, shape, 2 * number, order) for order in (ORDERS if number == 0 else ORDERS[number % 3:][:1])]
         for run in found[0].launches:
             its = set(executed(programs[run.kernel], [run.result.counts]).missing)
             missing[run.kernel] = its & missing.get(run.kernel, its)
     assert not any(missing.values()), [programs[name].instructions[at].text for name, its in missing.items() for at in sorted(its)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(FORMS)))
+def test_forms_are_right(number: int) -> None:
+    name, arch, build, shape = FORMS[number]
+    library = family(name)
+    launched(build_kernel(library, arch, {**build, "stream_k": True}), library, shape, number, ORDERS[number % 3])
+
+
 @pytest.mark.parametrize(("values", "sentence"), [
-    ({"k": 192}, "stream_k=true needs a k of at least 4 steps"), ({"k": 200}, "whole steps"), ({"split_k": 2}, "needs split_k=1"),
-    ({"pointers": True}, "pointers=false"), ({"a_layout": "column"}, "A and B by rows"), ({"invariant": True}, "needs stream_k=false"),
+    ({"k": 192}, "stream_k=true needs a k of at least 4 steps"), ({"k": 255, "lda": 256, "ldb": 256}, "at least 4 steps"),
+    ({"split_k": 2}, "needs split_k=1"),
+    ({"a_layout": "column"}, "A and B by rows"), ({"invariant": True}, "needs stream_k=false"),
     ({"schedule": "in-order"}, "stream_k"), ({"workgroups": 1 << 29, "m": 1 << 20}, "chunks of 4 steps"),
     ({**SMALL, "workgroups": 3, "m": 1024, "k": 4096, "share": 3}, "share must be at least"),
 ])
