@@ -77,8 +77,8 @@ def tiled(k: ag.TileBuilder) -> None:
     schedule = ag.Modulo() if interleaved and (of_a.transposes or of_b.transposes) else SCHEDULES[k.variant.schedule]
     if tiles is not None:
         make_items(k, step, steps, schedule, group, tiles, corners, lambda onward: loaded_epilogue(
-            k, corners, *tiles.own_place, wm, wn, factors, onward=onward),
-            LastColumns(C, A[0], B[1], (of_a, of_b), tiles.own_place, (wm, wn), tiles,
+            k, corners, *tiles.own_first, wm, wn, factors, onward=onward),
+            LastColumns(C, A[0], B[1], (of_a, of_b), tiles.own_first, (wm, wn), tiles,
                         idle=not interleaved and not is_even(k)))
         return
     ends = epilogue_of(k)(k, corners, row0, column0, wm, wn, factors)

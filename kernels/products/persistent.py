@@ -142,7 +142,7 @@ class Tiles:
         return None
 
     @property
-    def own_place(self) -> tuple[ag.Reg, ag.Reg]:
+    def own_first(self) -> tuple[ag.Reg, ag.Reg]:
         """The first row and the first column of the tile that is multiplied and stored."""
         return self.own[0], self.own[1]
 
