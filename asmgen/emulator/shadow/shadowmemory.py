@@ -60,7 +60,11 @@ class DeviceShadow:
     def load(self, addresses: Addresses, counts: Addresses, size: int, words: int) -> Words:
         """The undefined bits of `words` elements of `size` bytes (1, 2, 4 or 8) from each address, [words, *shape]."""
         result = np.zeros((words, *addresses.shape), np.uint32 if size <= 4 else np.uint64)
+        taken = addresses[counts > 0]
+        low, high = (int(taken.min()), int(taken.max()) + size * words) if taken.size else (0, 0)
         for start, bits in self.bits.items():
+            if high <= start or low >= start + len(bits):
+                continue  # most loads go to other buffers
             for word in range(words):
                 at = addresses + (size * word - start)
                 inside = (counts > word) & (at >= 0) & (at + size <= len(bits))
