@@ -58,6 +58,10 @@ class Hashed:
         field = self.memory.tracker.cells.expanded(self.follower.carrier.shadow.vector[register, 0])
         return self.memory.rules.table.of(field, self.machine.vector[register, 0])
 
+    def unknown(self, register: int) -> Any:
+        """Lanes of a register of which nothing is known."""
+        return self.memory.rules.table.unknown(self.memory.tracker.cells.expanded(self.follower.carrier.shadow.vector[register, 0]))
+
     def constant(self, register: int) -> bool:
         return not self.follower.carrier.shadow.vector[register].any()
 
@@ -134,6 +138,47 @@ def test_matrix_products_depend_on_order_operands_and_addend() -> None:
     again = Hashed()
     again.text("v_mov_b32 v20, v4\nv_mov_b32 v4, v20\n" + PRODUCT.format(addend=0))
     assert (plain.of(8) == again.of(8)).all()
+
+
+@pytest.mark.parametrize("product", ["v_mfma_f64_4x4x4_4b_f64 v[8:9], v[0:1], v[{a}:{b}], v[2:3]",
+                                     "v_mfma_f32_16x16x128_f8f6f4 v[8:11], v[0:5], v[{a}:{a5}], 0 cbsz:2 blgp:3"])
+def test_products_of_doubles_and_of_six_bits(product: str) -> None:
+    """Known, and of the operands that they have; a bit of an operand makes another expression."""
+    def of(register: int, before: str = "") -> Hashed:
+        run = Hashed()
+        moved = "".join(f"v_mov_b32 v{20 + n}, v{n}\n" for n in range(8))
+        run.text(moved + before + product.format(a=register, b=register + 1, a5=register + 5))
+        return run
+
+    plain, moved, changed = of(0), of(20), of(20, "v_and_b32 v21, 0xffffffdf, v21\n")
+    for result in (8, 9):
+        assert (plain.of(result) == moved.of(result)).all() and not (plain.of(result) == changed.of(result)).all()
+        assert not plain.unknown(result).any() and not plain.constant(result)
+
+
+@pytest.mark.parametrize("then", ["v_add_u32 v9, v8, v1", "v_mul_f32 v9, v8, v1", "v_lshlrev_b32 v9, 4, v8", "v_cvt_pk_bf16_f32 v9, v8, v1",
+                                  "v_pk_mul_f32 v[9:10], v[8:9], v[0:1]", "v_mfma_f32_4x4x1_16b_f32 v[9:12], v8, v1, 0",
+                                  "v_readfirstlane_b32 s4, v8\ns_mul_i32 s4, s4, 3\nv_add_u32 v9, s4, v1",
+                                  "v_lshlrev_b32 v10, 2, v31\nds_write_b32 v10, v1\nds_add_u32 v10, v8\nds_read_b32 v9, v10"])
+def test_what_is_made_of_the_unknown_is_unknown(then: str) -> None:
+    """Bytes that a conversion puts into a register have no rule: whatever takes them would else equal the same of other bytes."""
+    run = Hashed()
+    run.text(f"v_cvt_sr_fp8_f32 v8, v0, v31\n{then}")
+    assert run.unknown(9).all()
+    plain = Hashed()
+    plain.text(f"v_mov_b32 v8, v2\n{then}")
+    assert not plain.unknown(9).any()
+
+
+def test_a_carry_of_data_decides_and_is_as_in_the_run() -> None:
+    """Of two scalar selections with the same operands, one takes the first and one the second."""
+    runs = []
+    for compared in ("s_cmp_gt_u32", "s_cmp_le_u32"):
+        run = Hashed()
+        run.text(f"v_readfirstlane_b32 s4, v0\n{compared} s4, 0\ns_cselect_b32 s5, 1, 2\nv_mov_b32 v8, s5")
+        assert any(one.name == "s_cselect_b32" for one in run.memory.rules.decisions.values())
+        runs.append(run)
+    assert not (runs[0].of(8) == runs[1].of(8)).any()
 
 
 def test_what_data_decides_is_noted() -> None:

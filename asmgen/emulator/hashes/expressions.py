@@ -46,6 +46,11 @@ _FIELDS = [named(f"field of {nibbles} nibbles") for nibbles in range(NIBBLE_CODE
 _CONSTANTS = [named(f"constant of {nibbles} nibbles") for nibbles in range(NIBBLE_CODES + 1)]
 
 
+DATA, LOST = np.uint8(1), np.uint8(2)
+"""What is said of elements beside their hashes, as bits: they depend on inputs and not on constants alone; nothing is known of something
+that they are made of."""
+
+
 class Expressions:
     """The hashes of elements by number; 0 is no element."""
 
@@ -53,10 +58,11 @@ class Expressions:
         self.used = UNKNOWN + 1
         self._hashes = np.zeros(1024, np.uint64)
         self._nibbles = np.zeros(1024, np.uint8)
-        self._data = np.zeros(1024, bool)
+        self._data = np.zeros(1024, np.uint8)
+        self._data[UNKNOWN] = DATA | LOST
 
-    def made(self, hashes: Hashes, nibbles: int, data: Array | bool = True) -> Handles:
-        """New elements of so many nibbles; `data`: where they depend on inputs, and not on constants alone."""
+    def made(self, hashes: Hashes, nibbles: int, data: Array | np.uint8 = DATA) -> Handles:
+        """New elements of so many nibbles; `data` says DATA and LOST of each."""
         count = hashes.size
         while self.used + count > len(self._hashes):
             self._hashes, self._nibbles, self._data = (np.concatenate([part, np.zeros_like(part)])
@@ -98,10 +104,10 @@ class Expressions:
             result[rest] = total
         return result
 
-    def data(self, field: Handles) -> NDArray[np.bool_]:
-        """Fields in which some nibble depends on inputs."""
-        return np.asarray(self._data[field // np.uint32(NIBBLE_CODES)].any(axis=-1))
+    def data(self, field: Handles) -> NDArray[np.uint8]:
+        """DATA and LOST of fields, as some nibble has it."""
+        return np.asarray(np.bitwise_or.reduce(self._data[field // np.uint32(NIBBLE_CODES)], axis=-1))
 
     def unknown(self, field: Handles) -> NDArray[np.bool_]:
-        """Fields in which some nibble is of the element that nothing is known of."""
-        return np.asarray((field // np.uint32(NIBBLE_CODES) == UNKNOWN).any(axis=-1))
+        """Fields in which some nibble is of something that nothing is known of."""
+        return np.asarray(self.data(field) & LOST != 0)

@@ -22,11 +22,11 @@ ABSOLUTE, NEGATED = named("absolute"), named("negated")
 
 @dataclass(frozen=True)
 class Hashed:
-    """What a value is, where it has an element rather than being a constant, and where it depends on inputs."""
+    """What a value is, where it has an element rather than being a constant, and DATA and LOST of it (`expressions`)."""
 
     hashes: Hashes
     has: Flags
-    data: Flags
+    data: NDArray[np.uint8]
 
 
 def pattern_of(value: Any) -> Any:
@@ -54,7 +54,7 @@ def hash_of(source: OperandSource, group: Group, cells: WordCells, table: Expres
     constant = table.of(np.zeros_like(field), bits)
     has = np.asarray(field.any(axis=-1))
     if not has.any():
-        return Hashed(constant, has, has)
+        return Hashed(constant, has, has.astype(np.uint8))
     found = table.of(field, pattern_of(source.raw(group)))
     for flag, name in ((source.absolute, ABSOLUTE), (source.negate, NEGATED)):
         found = mixed(name, found) if flag else found
@@ -72,7 +72,7 @@ def word_of(source: OperandSource, group: Group, cells: WordCells) -> Any:
 
 def united(given: list[Hashed], result: Hashes, always: bool = False) -> Hashed:
     """The result of these, an expression where one of them is."""
-    has, data = np.asarray(always), np.asarray(False)
+    has, data = np.asarray(always), np.zeros((), np.uint8)
     for one in given:
         has, data = np.asarray(has | one.has), np.asarray(data | one.data)
     return Hashed(result, has, data)

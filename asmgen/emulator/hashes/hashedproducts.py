@@ -13,8 +13,9 @@ import numpy as np
 
 from asmgen.emulator.algebra.residues import HAS_P, HAS_Q, P, Q, Residues
 from asmgen.emulator.carried.carrier import HandleCarrier
-from asmgen.emulator.carried.cells import Handles
+from asmgen.emulator.carried.cells import NIBBLES, Handles
 from asmgen.emulator.hashes.expressions import Expressions, Hashes, mixed, named
+from asmgen.emulator.hashes.nibblecells import codes
 from asmgen.emulator.machine.state import Group
 from asmgen.emulator.semantics.matrix import plan_of
 from asmgen.emulator.semantics.matrix_plan import Plan, Source
@@ -25,13 +26,15 @@ _LEFT, _RIGHT, _PLACE = named("left factor"), named("right factor"), named("posi
 
 
 def bind_product(instruction: Instruction, carrier: HandleCarrier, table: Expressions) -> Action:
-    """Raises ValueError for products that have no rule: sparse ones, doubles, elements that are no nibbles."""
+    """Raises ValueError for products that have no rule: sparse ones."""
     plan = plan_of(instruction, carrier.machine)
     row = plan.row
-    if row.kind == "dgemm" or row.sparse or any(source.bits % 4 for source in (plan.a, plan.b)):
+    if row.sparse:
         raise ValueError(f"the expression of {instruction.name}")
-    operation = mixed(named(instruction.name), instruction.modifiers.get("cbsz") or 0, instruction.modifiers.get("blgp") or 0,
-                      carrier.machine.binding_mode & 0xF0)
+    signs = tuple(instruction.modifiers.get("neg") or ()) if row.kind == "dgemm" else ()
+    operation = mixed(named(f"{instruction.name} {signs if any(signs) else ''}"), instruction.modifiers.get("cbsz") or 0,
+                      instruction.modifiers.get("blgp") or 0, carrier.machine.binding_mode & 0xF0)
+    size = NIBBLES * _words(plan)
     weights = mixed(_PLACE, np.arange(row.k))
 
     def step(group: Group) -> None:
@@ -50,17 +53,24 @@ def bind_product(instruction: Instruction, carrier: HandleCarrier, table: Expres
         words = carrier.shadow.vector
         read = [words[slot:slot + count, group.select] for slot, count in
                 ((plan.a.slot, plan.a.count), (plan.b.slot, plan.b.count), *(((plan.c_slot, row.cd_regs),) if plan.c_slot >= 0 else ()))]
-        data = np.asarray(False)
+        data = np.zeros(group.size, np.uint8)
         for part in read:
-            data = data | table.data(carrier.cells.expanded(part)).any(axis=(0, 2))
-        ids = table.made(result, 8, data[:, None, None, None])
+            data |= np.bitwise_or.reduce(table.data(carrier.cells.expanded(part)), axis=(0, 2))
+        fresh = codes(table.made(result, size, data[:, None, None, None]), size)
         registers, lanes = _positions(plan)
-        for block in range(row.blocks):
-            for at in range(row.m):
-                target = carrier.shadow.vector[plan.d_slot + int(registers[block, at, 0])]
-                target[group.select, int(lanes[block, at, 0]):int(lanes[block, at, -1]) + 1] = ids[:, block, at]
+        for word in range(size // NIBBLES):
+            handles = carrier.cells.joined(np.ascontiguousarray(fresh[..., NIBBLES * word:NIBBLES * (word + 1)]))
+            for block in range(row.blocks):
+                for at in range(row.m):
+                    target = carrier.shadow.vector[plan.d_slot + int(registers[block, at, 0]) + word]
+                    target[group.select, int(lanes[block, at, 0]):int(lanes[block, at, -1]) + 1] = handles[:, block, at]
 
     return step
+
+
+def _words(plan: Plan) -> int:
+    """Registers of an element of C or D."""
+    return 2 if plan.row.kind == "dgemm" else 1
 
 
 def _is_zero(plan: Plan, carrier: HandleCarrier, group: Group) -> bool:
@@ -79,21 +89,29 @@ def _residues(hashes: Hashes) -> Residues:
 
 
 def _factor(source: Source, carrier: HandleCarrier, group: Group, table: Expressions) -> Hashes:
-    """A or B, [waves, rows, edge]."""
+    """A or B, [waves, rows, edge]. A number of 6 bits that is no constant is known by the two nibbles that it lies in, and where there."""
     lanes = source.lanes[:, None] + np.arange(source.edge)
 
-    def taken(vector: Any) -> Any:
+    def taken(vector: Any, ahead: int = 0) -> Any:
         words = vector[source.slot:source.slot + source.count, group.select]
         words = np.swapaxes(words if source.moved is None else words[:, :, source.moved], 0, 1)
-        return words[:, source.registers[:, None], lanes]
+        return words[:, np.minimum(source.registers + ahead, source.count - 1)[:, None], lanes]
 
-    handles, values = taken(carrier.shadow.vector), taken(carrier.machine.vector)
-    result = np.zeros(handles.shape, np.uint64)
-    mask, nibbles = np.uint32((1 << source.bits) - 1), source.bits // 4
+    ahead = int(np.max(source.shifts)) + source.bits > 32  # whether some end in the next register
+    handles, values = ([taken(vector, word) for word in range(1 + ahead)] for vector in (carrier.shadow.vector, carrier.machine.vector))
+    result = np.zeros(handles[0].shape, np.uint64)
+    mask, nibbles = np.uint64((1 << source.bits) - 1), -(-source.bits // 4)
     for shift in np.unique(source.shifts):
-        rows = source.shifts == shift
-        field = carrier.cells.expanded(handles[:, rows])[..., int(shift) // 4:int(shift) // 4 + nibbles]
-        result[:, rows] = table.of(field, values[:, rows] >> np.uint32(shift) & mask)
+        rows, first, over = source.shifts == shift, int(shift) // 4, int(shift) % 4
+        fields = np.concatenate([carrier.cells.expanded(one[:, rows]) for one in handles], axis=-1)
+        field = fields[..., first:first + nibbles]
+        whole = values[0][:, rows].astype(np.uint64)
+        whole = whole | values[1][:, rows].astype(np.uint64) << np.uint64(32) if ahead else whole
+        bits = whole >> np.uint64(shift) & mask
+        result[:, rows] = table.of(field, bits if source.bits == 64 else bits << np.uint64(over))
+        if source.bits % 4:
+            alone = ~field.any(axis=-1)
+            result[:, rows] = np.where(alone, table.of(np.zeros_like(field), bits), mixed(result[:, rows], over))
     return result
 
 
@@ -113,13 +131,18 @@ def _positions(plan: Plan) -> tuple[Any, Any]:
 
 
 def _addend(plan: Plan, carrier: HandleCarrier, group: Group, table: Expressions) -> Hashes:
+    words = _words(plan)
     if plan.c_slot < 0:
-        bits = np.array(plan.c_value).view(np.uint32)
-        return table.of(np.zeros((1, 8), np.uint32), bits)
+        bits = np.array(plan.c_value).view(f"u{4 * words}")
+        return table.of(np.zeros((1, NIBBLES * words), np.uint32), bits)
     registers, lanes = _positions(plan)
 
-    def taken(vector: Any) -> Handles:
-        words: Handles = np.swapaxes(vector[plan.c_slot:plan.c_slot + plan.row.cd_regs, group.select], 0, 1)[:, registers, lanes]
-        return words
+    def taken(vector: Any, word: int) -> Handles:
+        rows: Handles = np.swapaxes(vector[plan.c_slot:plan.c_slot + plan.row.cd_regs, group.select], 0, 1)[:, registers + word, lanes]
+        return rows
 
-    return table.of(carrier.cells.expanded(taken(carrier.shadow.vector)), taken(carrier.machine.vector))
+    fields = np.concatenate([carrier.cells.expanded(taken(carrier.shadow.vector, word)) for word in range(words)], axis=-1)
+    bits = np.zeros(fields.shape[:-1], np.uint64)
+    for word in range(words):
+        bits |= taken(carrier.machine.vector, word).astype(np.uint64) << np.uint64(32 * word)
+    return table.of(fields, bits)

@@ -17,7 +17,7 @@ from asmgen.emulator.carried.cells import Handles
 from asmgen.emulator.carried.handleatomics import Change
 from asmgen.emulator.carried.operandhandles import slots_of
 from asmgen.emulator.carried.tracker import Rules
-from asmgen.emulator.hashes.expressions import Expressions, Hashes, mixed, named
+from asmgen.emulator.hashes.expressions import DATA, Expressions, Hashes, mixed, named
 from asmgen.emulator.hashes.hashedoperands import field_of, pattern_of
 from asmgen.emulator.hashes.hashedproducts import bind_product
 from asmgen.emulator.hashes.nibblecells import NibbleCells
@@ -62,8 +62,9 @@ class HashRules(Rules):
         operation, table, cells = named(instruction.name.replace("_rtn", "")), self.table, self.cells
 
         def change(old: Handles, old_values: NDArray[np.uint32], data: Handles, values: NDArray[np.uint32]) -> Handles:
-            given = [table.of(cells.expanded(handles), bits) for handles, bits in ((old, old_values), (data, values))]
-            return table.made(mixed(operation, *given), 8)
+            fields = [cells.expanded(old), cells.expanded(data)]
+            given = [table.of(field, bits) for field, bits in zip(fields, (old_values, values), strict=True)]
+            return table.made(mixed(operation, *given), 8, DATA | table.data(fields[0]) | table.data(fields[1]))
 
         return change
 
@@ -88,9 +89,9 @@ class HashRules(Rules):
 
         return step
 
-    def _data(self, handles: Handles) -> NDArray[np.bool_]:
-        """Words that depend on inputs."""
-        return self.table.data(self.cells.expanded(handles)) if handles.any() else np.zeros(1, bool)
+    def _data(self, handles: Handles) -> NDArray[np.uint8]:
+        """What is said of words beside their hashes."""
+        return self.table.data(self.cells.expanded(handles)) if handles.any() else np.zeros(1, np.uint8)
 
     def _decides(self, instruction: Instruction) -> None:
         self.decisions.setdefault(id(instruction), instruction)
@@ -105,7 +106,7 @@ class HashRules(Rules):
         def step(group: Group) -> None:
             has = np.zeros((group.size, 64), bool)
             for slot in slots:
-                has = has | self.table.data(field_of(slot, group, cells, 2 * pattern_of(slot.value(group)).dtype.itemsize))
+                has = has | (self.table.data(field_of(slot, group, cells, 2 * pattern_of(slot.value(group)).dtype.itemsize)) != 0)
             waves = (has if group.mask is None else has & group.mask).any(axis=1)
             shadow.scalar[target.index:target.index + 2, group.select] = self._scalars(operation, np.asarray(waves), [])
             if to_exec and waves.any():
@@ -114,7 +115,7 @@ class HashRules(Rules):
         return step
 
     def _scalars(self, operation: Hashes | np.uint64, waves: NDArray[np.bool_], given: list[Hashes],
-                 data: NDArray[np.bool_] | bool = True) -> Handles:
+                 data: NDArray[np.uint8] | np.uint8 = DATA) -> Handles:
         ids = self.table.made(np.broadcast_to(mixed(operation, *given), waves.shape), 8, data)
         return np.where(waves, ids, np.uint32(0))
 
@@ -130,20 +131,21 @@ class HashRules(Rules):
 
         def step(group: Group) -> None:
             handles = [shadow.scalar[bit, group.select].copy() for bit in reads]
-            data = shadow.scc[group.select] & scc_read
-            waves = data
+            waves = shadow.scc[group.select] & scc_read
+            data = waves.astype(np.uint8)
             for one in handles:
                 waves, data = waves | (one != 0), data | self._data(one)
             given = []
             if waves.any() and not moved:
                 given = [self.table.of(self.cells.expanded(one), machine.scalar[bit, group.select])
                          for one, bit in zip(handles, reads, strict=True)]
+                given += [machine.scc[group.select].astype(np.uint64)] if scc_read else []  # as it is in the run
             for number, bit in enumerate(writes):
                 fresh = handles[number] if moved else self._scalars(mixed(operation, number)[()], waves, given, data)
                 shadow.scalar[bit, group.select] = 0 if bit in (EXEC, EXEC + 1) else fresh
-            if to_exec and data.any():
+            if to_exec and data.any() or scc_read and shadow.scc[group.select].any():
                 self._decides(instruction)
             if scc_written:
-                shadow.scc[group.select] = data
+                shadow.scc[group.select] = data != 0
 
         return step

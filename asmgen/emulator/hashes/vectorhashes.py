@@ -85,7 +85,8 @@ def bind_vector(instruction: Instruction, carrier: HandleCarrier, table: Express
                 put(group, cells.joined(np.ascontiguousarray(slots_made[..., 8 * number:8 * number + 8])))
             return
         for number, put in enumerate(puts):
-            has, data = (np.asarray(part.any(axis=0) if part.ndim == 3 else part) for part in (result.has, result.data))
+            has, data = (np.asarray(union.reduce(part, axis=0) if part.ndim == 3 else part)
+                         for union, part in ((np.logical_or, result.has), (np.bitwise_or, result.data)))
             hashes = result.hashes if result.hashes.ndim < 3 else mixed(*result.hashes)
             put(group, cells.joined(made(Hashed(mixed(hashes, number), has, data), 8, table)))
 
