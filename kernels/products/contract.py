@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import asmgen as ag
 
-LINE = 128  # bits of A and B in one load; rows begin at multiples of it
+LINE = 128  # bits of A and B in one load; rows begin at multiples of it, but for those of `line_of`
+_DWORD = 32  # bits: where buffer loads to registers may begin, however wide they are
 _WIDEST_OUT = "f32"
 DEALT = "in-order"
 """The schedule of variants whose waves share the steps of a workgroup (`direct`)."""
@@ -47,8 +48,7 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
     the widest type (`product_epilogue`). A build refuses larger limits. `further` is what a product has beside A, B, C
     and D by rows.
     """
-    wide = variant.schedule != ELEMENTS
-    depth, line = multiple or (variant.tile[2] if wide and variant.schedule != DOTS else 1), LINE // bits if wide else 1
+    depth, line = multiple or (1 if variant.schedule in (ELEMENTS, DOTS) else variant.tile[2]), line_of(variant.schedule, bits)
     parts = 1 if shows_whole_tile(variant.schedule) else parts
     most = {name: ag.most_stride(variant.tile[axis] // parts, bits, beside) // line * line for axis, name in enumerate("ab")}
     most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))
@@ -72,13 +72,19 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
         ag.Parameter("n", "run", int, "rows of B, columns of D", minimum=1, maximum=_MAX_EDGE),
         ag.Parameter("k", "run", int, "columns of A and B", minimum=depth, maximum=min(most["a"], most["b"]) // depth * depth,
                   multiple_of=depth),
-        *(stride(name, "k", f"; 16-byte loads want a multiple of {line}" if wide else "", line if further.strides else depth, line)
+        *(stride(name, "k", f"; loads want a multiple of {line}" if line > 1 else "", line if further.strides else depth, line)
           for name in "ab"),
         *(stride(name, "n", "") for name in "dc"),
         ag.Parameter("alpha", "run", float, "factor of A x B^T", default=1.0),
         ag.Parameter("beta", "run", float, "factor of C, which is not read where this is 0", default=0.0),
         *further.run,
     )
+
+
+def line_of(schedule: str, bits: int) -> int:
+    """The elements of `bits` whose multiples the lines of A and B are apart in variants of a schedule: 16 bytes for those that go to LDS,
+    a dword for those that go to registers alone, or one."""
+    return 1 if schedule == ELEMENTS else (_DWORD if schedule == DOTS else LINE) // bits
 
 
 def is_dealt(variant: ag.Variant) -> bool:

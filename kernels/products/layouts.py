@@ -12,7 +12,7 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.products.anyk import bytes_beside
 from asmgen.kernels.products.batch import POINTERS, batch_parameters, batch_rules
-from asmgen.kernels.products.contract import DEALT, ELEMENTS, LINE, Further, shows_whole_tile
+from asmgen.kernels.products.contract import DEALT, ELEMENTS, Further, line_of, shows_whole_tile
 from asmgen.kernels.products.sides import side
 
 _WIDE_LINE = 2048  # bits of a line of memory whose lanes begin in several instructions' lines of LDS
@@ -42,7 +42,7 @@ def _line(name: str) -> ag.Formula:
 
 def further_parameters(variant: ag.Variant, bits: int, run: Sequence[ag.Parameter] = ()) -> Further:
     """Parameters of layouts and batches of a variant whose A and B have elements of so many bits, and more `run` parameters."""
-    line = 1 if variant.schedule == ELEMENTS else LINE // bits
+    line = line_of(variant.schedule, bits)
     layouts = tuple(ag.Parameter(f"{name}_layout", "build", str, f"{name.upper()} is stored by rows or by columns: "
                                  f"{' x '.join(_SHAPES[name]).upper()}", default="row", choices=LAYOUTS) for name in _SHAPES)
     return Further((*layouts, POINTERS), (*batch_parameters({"a": line, "b": line}), *run), ("column",),
@@ -67,7 +67,7 @@ def most_apart(build: ag.Values, name: str) -> int:
     """The largest stride of the matrix that the kernel's code calls `name`: its lines under a descriptor span 32 bits of bytes. Where LDS
     gets lines of 256 bytes as memory has them, the descriptor begins earlier by what an immediate moves both addresses at most."""
     bits = 16 if "dtype" in build else 8
-    line = 1 if build["schedule"] == ELEMENTS else LINE // bits
+    line = line_of(build["schedule"], bits)
     half = int(str(build["tile"]).split("x")[name == "b"]) // 2
     wide = by_columns(build, side(build, name)) and half * bits >= _WIDE_LINE
     return ag.most_stride(lines_shown(build, name), bits, max(bytes_beside(build), ag.BUFFER_IMMEDIATES[1] if wide else 0)) // line * line
