@@ -23,11 +23,11 @@ def dots(tile: str, **more: Any) -> dict[str, Any]:
 
 
 BUILDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("gemm-bf16", "gfx950", dots("1x4x512", preload=True, bias="column")),
+    ("gemm-bf16", "gfx950", dots("1x4x1024", preload=True, bias="column")),
     ("gemm-bf16", "gfx950", dots("4x8x512", dtype="f16", out="f32", d_layout="column", c_layout="column")),
     ("gemm-bf16", "gfx942", dots("4x4x512", out="f16")),
     ("gemm-fp8", "gfx950", dots("4x16x1024", scales="row", b_dtype="e5m2")),
-    ("gemm-fp8", "gfx942", dots("1x8x1024", scales="row", pointers=True)),
+    ("gemm-fp8", "gfx942", dots("1x2x2048", scales="row", pointers=True)),
 )
 
 
@@ -63,7 +63,7 @@ def test_few_columns_have_them_as_candidates(kernel: str, arch: str) -> None:
     assert any(one.build["schedule"] == "dot-products" and one.build["preload"] for one in found)
 
 
-@pytest.mark.parametrize("k", [1, 512, 512 * 7 + 9])
+@pytest.mark.parametrize("k", [1, 1024, 1024 * 7 + 9])
 def test_the_same_bits_in_each_order_of_waves(k: int) -> None:
     line = -(-k // 8) * 8
     reports = [run(0, {"m": 3, "n": 9, "k": k, "lda": line, "ldb": line}, order) for order in ("lockstep", "random:3")]
@@ -78,8 +78,9 @@ def test_waits_are_needed_and_all_code_is_reached() -> None:
     found = score(one.kernel.name, one.kernel.program, on_emulator(family("gemm-bf16"), one, one.kernel))
     assert found.total["wait"] > 5 and found.survivors == ()
     whole, cut = {"m": 1, "n": 4}, {"m": 2, "n": 7, "batch": 2, "lda": 3600, "ldb": 3600}
-    launches = [cut | {"k": 517, "beta": 2.0}, cut | {"k": 3590}, whole | {"k": 16}, whole | {"k": 512, "beta": 0.5}]
-    launches += [whole | {"k": k, "lda": 8, "ldb": 8} for k in (1, 3, 7)] + [whole | {"k": 512 * steps} for steps in range(2, 8)]
+    launches = [cut | {"k": 1029, "beta": 2.0}, cut | {"k": 3590}, whole | {"k": 16}, whole | {"k": 1024, "beta": 0.5}]
+    launches += [whole | {"k": k, "lda": 520, "ldb": 520} for k in (1, 3, 7, 513, 515, 517, 519)]
+    launches += [whole | {"k": 1024 * steps} for steps in range(2, 8)]
     reports = [run(0, launch) for launch in launches]
     assert all(report.passed for report in reports)
     counts = [report.launches[0].result.counts for report in reports]

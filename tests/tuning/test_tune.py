@@ -56,7 +56,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name,arch,given,tiles", [
     ("gemm-bf16", "gfx942", PRODUCT, ["128x128x64 interleave", "256x256x64 ping-pong", "256x256x64 interleave", "64x64x64 interleave",
                                         "32x32x64 interleave", "32x32x64 in-order", "16x32x64 in-order", "32x64x32 in-order",
-                                        "1x2x512 dot-products", "1x4x512 dot-products", "1x8x512 dot-products", "4x4x512 dot-products",
+                                        "1x2x1024 dot-products", "1x4x512 dot-products", "1x4x1024 dot-products", "4x4x512 dot-products",
                                         "4x8x512 dot-products"]),
     ("gemm-bf16", "gfx942", {**PRODUCT, "schedule": "interleave", "b_layout": "column"},
      ["128x128x64 interleave", "256x256x64 interleave", "64x64x64 interleave", "32x32x64 interleave"]),
