@@ -252,6 +252,7 @@ class Program:
     for the first instruction: with preloaded kernel arguments the hardware starts after the compatibility entry. `roles` are labels
     at which code for some of a workgroup's waves each begins; barriers of one role meet those of the others in order. `workitem_dims` says
     how much of the packed work-item number v0 holds: 0 for x alone, 1 for y too, 2 for all, which is also taken where nothing says so.
+    From the label `guessed` on stand functions that are part of it only because a call goes to an address that is not known.
     """
 
     name: str
@@ -262,6 +263,7 @@ class Program:
     entry: str = ""
     roles: tuple[str, ...] = ()
     workitem_dims: int = 2
+    guessed: str = ""
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:

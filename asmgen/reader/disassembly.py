@@ -60,7 +60,7 @@ def _kernel(pieces: _Pieces, kernel: KernelRecord) -> Program:
 
 def _read(pieces: _Pieces, kernel: KernelRecord) -> Program:
     code_object = pieces.code_object
-    chunks = pieces.reachable(kernel)
+    chunks, sure = pieces.reachable(kernel)
     names = {chunk[0].address: pieces.functions[chunk[0].address] for chunk in chunks[1:]}
     labels = labels_of(chunks, names)
     reader = ListingReader(code_object.arch, code_object.origin)
@@ -77,10 +77,11 @@ def _read(pieces: _Pieces, kernel: KernelRecord) -> Program:
         if len(before) < position:
             items.append(Align(PRELOAD_SKIP))
         chunks[0] = chunks[0][position:]
+    guessed = labels[chunks[sure][0].address] if sure < len(chunks) else ""
     for chunk in chunks:
         items += reader.read(chunk, labels)
     return Program(kernel.name, code_object.arch, tuple(items), accum_offset=kernel.descriptor.accum_offset, entry=entry,
-                   workitem_dims=min(2, kernel.descriptor.workitem_id_dims))
+                   workitem_dims=min(2, kernel.descriptor.workitem_id_dims), guessed=guessed)
 
 
 def read_functions(code_object: CodeObject, piped: str = "") -> list[Program]:
@@ -161,32 +162,41 @@ class _Pieces:
         except ReadError as error:
             raise ReadError(error.sentence, self.code_object.origin) from None
 
-    def reachable(self, kernel: KernelRecord) -> list[Sequence[ListingLine]]:
-        """The kernel's chunk and those of all functions that it may reach, in the order of their addresses."""
+    def reachable(self, kernel: KernelRecord) -> tuple[list[Sequence[ListingLine]], int]:
+        """The kernel's chunk, then those of the functions that it reaches by known targets, then those of all that it may reach besides,
+        each in the order of their addresses; and how many come before the last of these groups."""
         found = {kernel.entry: self.chunk(kernel.entry)}
-        waiting = [kernel.entry]
+        known = self._closure(kernel.entry, found, guess=False)
+        others = self._closure(kernel.entry, found, guess=True) - known
+        ordered = [kernel.entry, *sorted(known - {kernel.entry}), *sorted(others)]
+        return [found[start] for start in ordered], len(known)
+
+    def _closure(self, entry: int, found: dict[int, Sequence[ListingLine]], guess: bool) -> set[int]:
+        """The starts of what is reached from an entry; `found` gets their chunks. `guess`: any function by a call of unknown target."""
+        seen, waiting = {entry}, [entry]
         while waiting:
-            start = waiting.pop()
-            for target in self._jump_targets(found[start]):
+            for target in self._jump_targets(found[waiting.pop()], guess):
                 function = self._function_of(target)
-                if function is not None and function not in found:
-                    found[function] = self.chunk(function)
+                if function is not None and function not in seen:
+                    seen.add(function)
                     waiting.append(function)
-        others = [found[start] for start in sorted(found) if start != kernel.entry]
-        return [found[kernel.entry], *others]
+                    if function not in found:
+                        found[function] = self.chunk(function)
+        return seen
 
     def _function_of(self, address: int) -> int | None:
         """The start of the function with an address; None outside of the code."""
         position = bisect_right(self._starts, address) - 1
         return self._starts[position] if position >= 0 and self._segment_end(address) else None
 
-    def _jump_targets(self, lines: Sequence[ListingLine]) -> set[int]:
-        """Addresses outside of a chunk that it may continue at: its branches, its calls, all functions where a call's target is unknown."""
+    def _jump_targets(self, lines: Sequence[ListingLine], guess: bool) -> set[int]:
+        """Addresses outside of a chunk that it may continue at: its branches, its calls, with `guess` all functions where a call's target
+        is unknown."""
         targets = {line.target for line in jumps(lines) if line.target is not None}
         if any(line.text.startswith(_CALLS) for line in lines):
             known, unknown = call_targets(lines)
             targets |= known
-            if unknown:
+            if unknown and guess:
                 targets |= {start for start in self.functions if start not in self._kernels}
         first, last = lines[0].address, lines[-1].end
         return {target for target in targets if not first <= target < last}

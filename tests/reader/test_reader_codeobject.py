@@ -124,6 +124,7 @@ def test_functions_that_may_be_called_come_too(body: str, functions: list[str]) 
     code_object = load(" .text\n", CALLS, kernel_text("k", f"k:\n{body} s_endpgm\n .size k, .-k"), other)
     program = read_kernel(code_object, code_object.kernel("k"))
     assert [name for name in program.labels if not name.startswith("L_")] == functions
+    assert program.guessed == ("near" if "s_load" in body or "s4, 1" in body else "")
     for name in functions:
         address = program.instructions[program.labels[name]].address
         assert address == code_object.symbols[name].address
