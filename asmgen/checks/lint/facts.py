@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.arch import architecture
+from asmgen.isa.registers import NAMED, SGPR_BIT, TTMP_BASE, TTMP_COUNT, Reg
 
 if TYPE_CHECKING:
     from asmgen.codeobject.load import CodeObject
@@ -34,6 +35,7 @@ class KernelFacts:
     block: tuple[int, int, int] | None = None  # as many work-items as a workgroup may have
     most: int | None = None  # the same in all dimensions together
     workgroup_info: int | None = None  # the SGPR that begins with it
+    filled: int | None = None  # the registers that hold something when waves begin
 
 
 def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
@@ -44,7 +46,8 @@ def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
         found[name] = KernelFacts(descriptor.vgprs, kernel.resources.vgpr_count or descriptor.vgprs, descriptor.accum_offset,
                                   descriptor.group_segment_fixed_size, descriptor.user_sgpr_count,
                                   block_of(kernel.metadata, descriptor.workitem_id_dims), most_of(kernel.metadata),
-                                  next((at for name, at, _ in descriptor.sgpr_layout() if name == "workgroup_info"), None))
+                                  next((at for name, at, _ in descriptor.sgpr_layout() if name == "workgroup_info"), None),
+                                  _filled(max((at + count for _, at, count in descriptor.sgpr_layout()), default=0)))
     return found
 
 
@@ -63,8 +66,16 @@ def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
         found[match[1]] = KernelFacts(profile.allocated_vgprs(wanted) if wanted is not None else None, wanted,
                                       values.get("accum_offset"), values.get("group_segment_fixed_size"), users,
                                       block_of(described.get(match[1], {}), values.get("system_vgpr_workitem_id", 0)),
-                                      most_of(described.get(match[1], {})), _info_of(values, users))
+                                      most_of(described.get(match[1], {})), _info_of(values, users),
+                                      _filled(users + sum(bool(values.get(f"system_sgpr_workgroup_{one}", one == "id_x"))
+                                                          for one in ("id_x", "id_y", "id_z", "info"))))
     return found
+
+
+def _filled(sgprs: int) -> int:
+    """What waves begin with: so many SGPRs, the packed work-item number, and what hardware and trap handler keep."""
+    return 1 | (1 << sgprs) - 1 << SGPR_BIT | NAMED["exec"].mask | NAMED["flat_scratch"].mask | NAMED["xnack_mask"].mask \
+        | Reg("s", TTMP_BASE, TTMP_COUNT).mask
 
 
 def _info_of(values: Mapping[str, int], users: int) -> int | None:

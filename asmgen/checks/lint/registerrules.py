@@ -1,4 +1,4 @@
-"""Register rules: beyond the allocation, dead writes, loads never read, near an occupancy step."""
+"""Register rules: beyond the allocation, dead writes, loads never read, near an occupancy step, read before written."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from math import prod
 
 from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts
+from asmgen.checks.lint.unwritten import unwritten_findings
 from asmgen.isa.arch import LANES, architecture
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, VGPR_COUNT, mask_names
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.live import program_liveness
 from asmgen.program.program import Program
+from asmgen.regalloc.liveness import Liveness
 
 _NEAR = 8
 # SCC and the halves of EXEC, M0 and the like are by-products or act without being read.
@@ -21,9 +23,11 @@ _VECTOR = (1 << SGPR_BIT) - 1
 
 
 def register_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts) -> Iterator[LintFinding]:
-    """R001 to R004. `runs` are the blocks that can run."""
+    """R001 to R005. `runs` are the blocks that can run."""
+    liveness = program_liveness(program, flow, lanes_kept=True)
     yield from _beyond(program, flow, runs, facts)
-    yield from _dead(program, flow, runs)
+    yield from _dead(program, flow, runs, liveness)
+    yield from unwritten_findings(program, flow, liveness, facts.filled)
     yield from _occupancy(program, facts)
 
 
@@ -39,13 +43,18 @@ def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: Ke
     forbidden = _VECTOR & ~allowed
     if not program.registers & forbidden:
         return
+    guessed = program.labels[program.guessed] if program.guessed else len(program.instructions)
+    split = f" split at {facts.accum_offset}" if facts.accum_offset is not None else ""
     for position, instruction in enumerate(program.instructions):
         beyond = (instruction.reads | instruction.writes) & forbidden
-        if beyond and flow.block_of[position] in runs:
-            split = f" split at {facts.accum_offset}" if facts.accum_offset is not None else ""
-            yield LintFinding("R001", "error", f"{instruction.name} uses {', '.join(mask_names(beyond))}, but the kernel has {facts.vgprs} "
-                                           f"vector "
-                          f"registers{split}", None, instruction, facts.vgprs, _total(beyond, facts.accum_offset or 0), position)
+        if not beyond or flow.block_of[position] not in runs:
+            continue
+        severity, why = "error", ""
+        if position >= guessed:
+            severity, why = "note", " (a call whose target is not known may reach this function, or never does)"
+        yield LintFinding("R001", severity, f"{instruction.name} uses {', '.join(mask_names(beyond))}, but the kernel has {facts.vgprs} "
+                          f"vector registers{split}{why}", None, instruction, facts.vgprs, _total(beyond, facts.accum_offset or 0),
+                          position)
 
 
 def _total(mask: int, split: int) -> int:
@@ -54,10 +63,10 @@ def _total(mask: int, split: int) -> int:
     return max((mask & (1 << VGPR_COUNT) - 1).bit_length(), split + high.bit_length() if high else 0)
 
 
-def _dead(program: Program, flow: ControlFlow, runs: frozenset[int]) -> Iterator[LintFinding]:
+def _dead(program: Program, flow: ControlFlow, runs: frozenset[int], liveness: Liveness) -> Iterator[LintFinding]:
     instructions = program.instructions
     names: dict[int, str] = {}
-    for dead in program_liveness(program, flow, lanes_kept=True).dead_writes(_ACTING):
+    for dead in liveness.dead_writes(_ACTING):
         instruction = instructions[dead.position]
         if flow.block_of[dead.position] not in runs or instruction.writes != dead.mask or not dead.mask & ~_IGNORED:
             continue
