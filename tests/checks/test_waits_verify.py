@@ -101,6 +101,8 @@ def test_counts_that_wait_for_nothing() -> None:
     assert found(k) == [
         ("W007", "warning", "s_waitcnt", 63, 62), ("W007", "warning", "s_waitcnt", 15, 14), ("W006", "note", "s_waitcnt", 62, None)]
     assert text("s_waitcnt 0xcf7f\n") == [("W007", "warning", "s_waitcnt", None, None)]
+    # So objdump prints what LLVM has left of a wait that it found needless.
+    assert text("s_waitcnt vmcnt(63) expcnt(7) lgkmcnt(15)\n") == [("W007", "note", "s_waitcnt", None, None)]
 
 
 @pytest.mark.parametrize(("counter", "limit"), [("vm", 63), ("lgkm", 15)])

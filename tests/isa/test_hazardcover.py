@@ -41,6 +41,14 @@ def test_of_matrix_instructions_that_overwrite_each_other_the_last_is_named() ->
     assert wait_states("gfx942", lines[0], lines[-1], lines[1:-1]) == 7  # the figure is that of the last one
 
 
+def test_who_waits_for_the_last_one_has_waited_for_a_longer_one_before() -> None:
+    long, short = "v_mfma_f32_32x32x4_2b_f16 v[0:31], v[40:41], v[42:43], 0", f"{MFMA} v[0:3], v[40:41], v[42:43], 0"
+    # After the short one stand the 7 wait states that it needs, after the long one 11 of 19: v4 is the long one's, v3 the short one's.
+    assert [rule for rule, _ in severities("gfx942", long, "s_nop 2", short, "s_nop 6", "v_mov_b32 v50, v4")].count("xdl-valu-read") == 1
+    assert [rule for rule, _ in severities("gfx942", long, "s_nop 2", short, "s_nop 6", "v_mov_b32 v50, v3")].count("xdl-valu-read") == 0
+    assert [rule for rule, _ in severities("gfx942", long, "s_nop 2", short, "s_nop 5", "v_mov_b32 v50, v3")].count("xdl-valu-read") == 1
+
+
 def test_on_another_way_the_first_one_counts() -> None:
     """On the way round the second one nothing overwrites the first one's result."""
     first = f"{MFMA} v[0:3], v[20:21], v[22:23], 0"

@@ -71,7 +71,8 @@ _TABLE = (
          "instruction is a wait state all the same. Where two others need it as one, the message says which: s_nop 0 must take its place. "
          "All others of which nothing is said can be deleted together."),
     LintRule("W007", "warning", "wait count that waits for nothing",
-         "The field of vmcnt has 6 bits, that of lgkmcnt 4: 63 and 15 mean \"no wait\". The largest counts with an effect are 62 and 14."),
+         "The field of vmcnt has 6 bits, that of lgkmcnt 4: 63 and 15 mean \"no wait\". The largest counts with an effect are 62 and 14. "
+         "It is a note where all three fields are named, with their largest values: so objdump prints what a compiler found needless."),
     LintRule("W008", "note", "operation that may stall on a full counter",
          "The counter vmcnt goes to 63, lgkmcnt to 15. One more operation is not issued until an older one has completed, and the wave "
          "stands."),

@@ -107,7 +107,7 @@ def _taken(instruction: Instruction) -> int:
             hidden &= ~reg.mask
             if reads and not (writes and not _ACCUMULATES.match(instruction.name)) and not (packed and reg.count > 1):
                 sources |= reg.mask
-    return sources | hidden & instruction.reads
+    return sources | hidden & ~instruction.writes
 
 
 def _matters(instruction: Instruction, mask: int) -> bool:

@@ -54,6 +54,7 @@ PARTING = "W014"
 
 _KINDS = {"register": MISSING, "own-dma": MISSING, "own-write": MISSING, "token": TOKEN, "lds-order": LDS_ORDER}
 _OWN = ("own-dma", "own-write")
+_LOOSE = {(None, None, None): "warning", (63, 7, 15): "note"}  # objdump names every field where a compiler left a needless wait
 _ORDER = ("error", "warning", "note")
 
 
@@ -438,14 +439,17 @@ class Verifier:
                                            "the wait for the fill or for the read", producer, consumer, 0, 1, reader))
 
     def _wait(self, position: int, ledger: Ledger) -> None:
-        wait = self.operations[position].wait
+        wait, instruction = self.operations[position].wait, self.instructions[position]
         assert wait is not None
-        instruction = self.instructions[position]
+        if (loose := _LOOSE.get((wait.vmcnt, wait.expcnt, wait.lgkmcnt))) is not None:
+            self._found.append(LintFinding(NO_WAIT, loose, "this s_waitcnt waits for nothing: every field has its largest value",
+                                           consumer=instruction, position=position))
+            return
         for counter, given in ((VM, wait.vmcnt), (LGKM, wait.lgkmcnt)):
             if given is not None and given >= self.flow.limits[counter]:
                 self._found.append(LintFinding(NO_WAIT, "warning", f"{counter}({given}) waits for nothing: {given} is the largest value of "
-                                           f"the field, {given - 1} the loosest wait with an "
-                                           f"effect", None, instruction, given, given - 1, position))
+                                           f"the field, {given - 1} the loosest wait with an effect", None, instruction, given, given - 1,
+                                           position))
             elif given is not None and ledger[counter].unknown:
                 self._unsure.add((position, counter))
             elif given is not None and ledger[counter].outstanding <= given:
@@ -464,9 +468,8 @@ class Verifier:
                 need = self.flow.needed_by.get((position, counter))
                 instruction = self.instructions[position]
                 if (position, counter) in self._idle:
-                    self._found.append(LintFinding(IDLE, "note", f"{counter}({given}) does nothing: no more than {given} can be "
-                                                                 f"outstanding here",
-                                               None, instruction, given, None, position))
+                    message = f"{counter}({given}) does nothing: no more than {given} can be outstanding here"
+                    self._found.append(LintFinding(IDLE, "note", message, None, instruction, given, None, position))
                 elif need is None:
                     self._found.append(LintFinding(IDLE, "note", f"{counter}({given}) is not needed for any register or LDS data that "
                                                    "follows",

@@ -63,7 +63,7 @@ def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] 
 def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None = None) -> list[LintFinding]:
     """Every pair of instructions with too few wait states between, in program order. `flow` is the program's, where it is known.
 
-    A matrix instruction whose registers in question a later one overwrites, which is too close too, is not named: one cause, one finding.
+    A matrix instruction whose registers in question a later one overwrites is not named: who waits for that one has waited for both.
     With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (docs/facts/instructions.md section 3.5, item 7).
     """
     walk = _Walk(program, match_llvm, flow)
@@ -72,8 +72,8 @@ def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None 
     def report(position: int, lacking: list[Lack]) -> int:
         judged = [(producer, needs, _finding(walk, position, producer, age, needs))
                   for producer, age, needs in sorted(lacking, key=lambda lack: lack[0])]
-        found.extend(one for producer, needs, one in judged
-                     if not any(_superseded(walk, producer, needs, one, later, other) for later, _, other in judged))
+        said = {producer: one for producer, _, one in judged}
+        found.extend(one for producer, needs, one in judged if not _superseded(walk, producer, needs, one, said))
         return 0
 
     entries = walk.entries({})
@@ -353,15 +353,21 @@ def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequenc
     return LintFinding(worst.rule.id, severity, message, first, second, age, most, position)
 
 
-def _superseded(walk: _Walk, producer: int, needs: Sequence[PairNeed], found: LintFinding, later: int, other: LintFinding) -> bool:
-    """Whether a finding has the cause of another one of its consumer: a `later` matrix instruction overwrites all that it is about.
+def _superseded(walk: _Walk, producer: int, needs: Sequence[PairNeed], found: LintFinding, said: Mapping[int, LintFinding]) -> bool:
+    """Whether a later matrix instruction of its block overwrites all that a finding of a matrix instruction is about, and nothing worse is
+    said of that one at the same consumer.
 
     The core works in order: who waits for the later result has waited for the earlier one.
     """
-    straight = walk.block_of[producer] == walk.block_of[later] and producer < later and not producer < found.position < later
-    return straight and bool(walk.model.passes(walk.facts(later))) and bool(walk.model.passes(walk.facts(producer))) \
-        and all(need.mask and not need.mask & ~walk.instructions[later].writes for need in needs) \
-        and SEVERITIES.index(other.severity) <= SEVERITIES.index(found.severity)
+    if not walk.model.passes(walk.facts(producer)) or not all(need.mask for need in needs):
+        return False
+    block = walk.blocks[walk.block_of[producer]]
+    end = found.position if producer < found.position <= block.last else block.last + 1
+    for later in range(producer + 1, end):
+        if walk.model.passes(walk.facts(later)) and all(not need.mask & ~walk.instructions[later].writes for need in needs) \
+                and (later not in said or SEVERITIES.index(said[later].severity) <= SEVERITIES.index(found.severity)):
+            return True
+    return False
 
 
 def _severity(needs: Sequence[PairNeed]) -> str:
