@@ -57,6 +57,8 @@ def found(code: str, descriptor: str = DESCRIPTOR) -> list[str]:
     ("v_fmac_f32 v3, v2, v2", "v_mov_b32 v3, 0\n"),
     ("v_mul_f32 v3, v2, v7", "v_mov_b32 v7, 1.0\n"),
     ("v_add_u32 v3, v2, v7", "v_mov_b32 v7, 1\n"),
+    ("v_mfma_f32_4x4x4_16b_f16 v[8:11], v[4:5], v[4:5], v[12:15]",
+     "".join(f"v_mov_b32 v{number}, 0\n" for number in (4, 5, 12, 13, 14, 15))),
     # An accumulator that the loop alone writes is read before, in the first round.
     (LOOP.format("", "v_add_f32 v3, v3, v4"), "v_mov_b32 v3, 0\n"),
     (LOOP.format("", "v_mfma_f32_4x4x4_16b_f16 a[0:3], v[4:5], v[4:5], a[0:3]"),
@@ -85,4 +87,6 @@ def test_parts_of_vectors_that_mean_nothing_are_a_note() -> None:
 
 def test_nothing_is_said_without_a_descriptor_and_a_note_of_a_fragment() -> None:
     assert found("s_mov_b64 exec, s[20:21]", "") == []
-    assert found("v_mfma_f32_32x32x8_f16 v[8:23], v[24:25], v[26:27], v[32:47]") == ["note"]
+    accumulators = "v_mfma_f32_4x4x4_16b_f16 v[8:11], v[2:3], v[2:3], v[12:15]"
+    assert found(accumulators, DESCRIPTOR.replace("segment_ptr 1", "segment_ptr 0")) == []
+    assert found("\n".join(f"v_add_f32 v1, v{number}, v2" for number in range(20, 24))) == ["note"] * 4

@@ -35,7 +35,7 @@ class KernelFacts:
     block: tuple[int, int, int] | None = None  # as many work-items as a workgroup may have
     most: int | None = None  # the same in all dimensions together
     workgroup_info: int | None = None  # the SGPR that begins with it
-    filled: int | None = None  # the registers that hold something when waves begin
+    filled: int | None = None  # the registers that hold something when waves begin; None for a kernel that is given nothing
 
 
 def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
@@ -47,7 +47,8 @@ def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
                                   descriptor.group_segment_fixed_size, descriptor.user_sgpr_count,
                                   block_of(kernel.metadata, descriptor.workitem_id_dims), most_of(kernel.metadata),
                                   next((at for name, at, _ in descriptor.sgpr_layout() if name == "workgroup_info"), None),
-                                  _filled(max((at + count for _, at, count in descriptor.sgpr_layout()), default=0)))
+                                  _filled(descriptor.user_sgpr_count,
+                                          max((at + count for _, at, count in descriptor.sgpr_layout()), default=0)))
     return found
 
 
@@ -67,13 +68,18 @@ def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
                                       values.get("accum_offset"), values.get("group_segment_fixed_size"), users,
                                       block_of(described.get(match[1], {}), values.get("system_vgpr_workitem_id", 0)),
                                       most_of(described.get(match[1], {})), _info_of(values, users),
-                                      _filled(users + sum(bool(values.get(f"system_sgpr_workgroup_{one}", one == "id_x"))
-                                                          for one in ("id_x", "id_y", "id_z", "info"))))
+                                      _filled(users, users + sum(bool(values.get(f"system_sgpr_workgroup_{one}", one == "id_x"))
+                                                                 for one in ("id_x", "id_y", "id_z", "info"))))
     return found
 
 
-def _filled(sgprs: int) -> int:
-    """What waves begin with: so many SGPRs, the packed work-item number, and what hardware and trap handler keep."""
+def _filled(users: int, sgprs: int) -> int | None:
+    """What waves begin with: so many SGPRs, the packed work-item number, and what hardware and trap handler keep.
+
+    A descriptor without user SGPRs gives a kernel no arguments: nobody says what such code begins with.
+    """
+    if not users:
+        return None
     return 1 | (1 << sgprs) - 1 << SGPR_BIT | NAMED["exec"].mask | NAMED["flat_scratch"].mask | NAMED["xnack_mask"].mask \
         | Reg("s", TTMP_BASE, TTMP_COUNT).mask
 

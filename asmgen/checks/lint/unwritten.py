@@ -18,7 +18,7 @@ _JUMPS = CALLS | {"s_setpc_b64", "s_rfe_b64"}
 # Compilers let vectors of which a part means nothing go through moves, shifts and conversions; they compute nothing with it.
 _COMPUTES = re.compile(r"v_((?!mov|cvt|pack)\w*_(f16|bf16|f32|f64)|(add|sub|mul|mad)\w*_[iu](16|24|32|64))$")
 _ACCUMULATES = re.compile(r"v_(pk_)?f?mac_|v_dot\w+c_|v_smfmac_")
-_FRAGMENT = 4  # where more than one register of so many that are read was not written, the text is a piece of a kernel
+_FRAGMENT = 4  # where more than one instruction of so many does it, the text is a piece of a kernel
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,7 @@ def unwritten_findings(program: Program, flow: ControlFlow, liveness: Liveness, 
     if filled is None:
         return
     found = first_reads(program, flow, liveness, filled)
-    lost = 0
-    for read in found:
-        lost |= read.mask
-    fragment = _FRAGMENT * lost.bit_count() > _read(program).bit_count()
+    fragment = _FRAGMENT * len(found) > len(program.instructions)
     told = 0
     for read in found:
         mask = read.mask & ~told  # a register is named once, where it is read first
@@ -123,9 +120,3 @@ def _matters(instruction: Instruction, mask: int) -> bool:
             addressed &= ~operand.mask
     return bool(mask & addressed)
 
-
-def _read(program: Program) -> int:
-    mask = 0
-    for instruction in program.instructions:
-        mask |= instruction.reads
-    return mask
