@@ -82,6 +82,7 @@ def test_what_the_hardware_fills_or_an_instruction_keeps_is_no_fault() -> None:
 def test_parts_of_vectors_that_mean_nothing_are_a_note() -> None:
     assert found("v_cndmask_b32 v3, v2, v7, vcc") == ["note"]
     assert found("v_lshrrev_b32 v3, 16, v7") == ["note"]
+    assert found("s_andn2_b64 s[20:21], s[22:23], exec") == ["note"]
     assert found(STORE) == ["note"]
 
 

@@ -144,8 +144,8 @@ _TABLE = (
     LintRule("R005", "warning", "register read before anything wrote it",
          "When the instruction runs for the first time, nothing on any way from the beginning has written the register, and the descriptor "
          "does not fill it either. It holds what another kernel left there: an EXEC, an M0, an address or an accumulator of chance. It is "
-         "a note where a vector instruction only moves, selects or converts bits, or a store's data are meant, as compilers let parts of "
-         "vectors that mean nothing go that way, and in a text that reads many such registers, which is a piece of a kernel. Only kernels "
+         "a note where bits are only moved, selected or converted, masks combined, or a store's data meant, as compilers let parts "
+         "that mean nothing go that way, and in a text that reads many such registers, which is a piece of a kernel. Only kernels "
          "with a descriptor are judged, and none that call."),
     LintRule("A001", "error", "code that cannot be read",
          "Of `asmgen audit`: the file, an archive's member, a code object or one of its kernels cannot be opened, or has an instruction "

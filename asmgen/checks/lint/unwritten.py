@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from asmgen.checks.finding.finding import LintFinding
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Modified, Reg, mask_names
+from asmgen.isa.registers import NAMED, Modified, Reg, mask_names
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.mix import ADDRESS_SLOTS
 from asmgen.program.program import Instruction, Program
@@ -15,8 +15,10 @@ from asmgen.program.wavesteps import CALLS
 from asmgen.regalloc.liveness import Liveness
 
 _JUMPS = CALLS | {"s_setpc_b64", "s_rfe_b64"}
-# Compilers let vectors of which a part means nothing go through moves, shifts and conversions; they compute nothing with it.
+# Compilers let vectors of which a part means nothing go through moves, shifts and conversions, and lane masks that they have not begun
+# to collect through logic; they compute nothing with it.
 _COMPUTES = re.compile(r"v_((?!mov|cvt|pack)\w*_(f16|bf16|f32|f64)|(add|sub|mul|mad)\w*_[iu](16|24|32|64))$")
+_COMPUTES_SCALARS = re.compile(r"s_(add|sub|mul|cmp|lshl\d_add)")
 _ACCUMULATES = re.compile(r"v_(pk_)?f?mac_|v_dot\w+c_|v_smfmac_")
 _FRAGMENT = 4  # where more than one instruction of so many does it, the text is a piece of a kernel
 
@@ -108,10 +110,13 @@ def _taken(instruction: Instruction) -> int:
 
 
 def _matters(instruction: Instruction, mask: int) -> bool:
-    """Whether no compiler would do it: computing, addressing, jumping, or scalar work."""
+    """Whether no compiler would do it: computing, addressing, jumping, setting EXEC."""
     classes = instruction.opcode.classes
     if "valu" in classes and "mfma" not in classes:
         return _COMPUTES.match(instruction.name) is not None
+    if "salu" in classes:
+        moved = instruction.name in ("s_mov_b64", "s_mov_b32") and bool(instruction.writes & NAMED["exec"].mask)
+        return moved or _COMPUTES_SCALARS.match(instruction.name) is not None
     if instruction.opcode.memory is None:
         return True
     addressed = instruction.reads
