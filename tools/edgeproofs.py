@@ -31,7 +31,7 @@ from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits, Wrap
 from asmgen.tools.mutantruns import Runs
 from asmgen.tools.proof import PROVEN, REFUTED, UNKNOWN
-from asmgen.tools.proofclasses import given_launches
+from asmgen.tools.proofclasses import given_launches, more_launches
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.runclaims import index_claim
 from asmgen.tools.terminal.entry import status_of
@@ -82,12 +82,17 @@ def wide_strides(built: Built) -> Iterator[tuple[str, Built]]:
 def at_limits(family: Family, built: Built) -> str:
     """What addresses at the contract's limits say."""
     contract, build = built.kernel.contract, built.kernel.parameters
-    judged = SeenAtLimits()
-    for launch in given_launches(contract, build):  # loops go round in some
-        report = run_addresses(family, built, contract.resolve_run({**build, **launch}))
-        found = LimitCheck(report, contract, build, judged).wrap()
+    judged, checks = SeenAtLimits(), list[LimitCheck]()
+    waiting = given_launches(contract, build)  # loops go round in some
+    others = [contract.resolve_run({**build, **launch}) for launch in more_launches(contract, build)]
+    while waiting:
+        report = run_addresses(family, built, contract.resolve_run({**build, **waiting.pop(0)}))
+        checks.append(LimitCheck(report, contract, build, judged))
+        found = checks[-1].wrap()
         if found is not None:
             return REFUTED if isinstance(found, Wrap) else UNKNOWN
+        numbers = [] if waiting or judged.unseen() is None else [check.other_way(others) for check in checks]
+        waiting += [others.pop(number) for number in numbers if number is not None][:1]
     return PROVEN if judged.unseen() is None else UNKNOWN
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from asmgen.author.contract.contract import Formula, KernelContract, Values
 from asmgen.emulator.terms.accesses import AddressSequence
-from asmgen.emulator.terms.decisions import Decision
+from asmgen.emulator.terms.decisions import Decision, Selection
 from asmgen.emulator.terms.identities import Identities
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.isa.arch import LANES
@@ -52,8 +52,9 @@ class Wrap:
 @dataclass
 class SeenAtLimits:
     """What launches of one program showed so far. `formulas` are those that were checked at the limits, with the decisions before them;
-    `ways` (instruction, branch, what SCC was) those that led waves to accesses; `needed` such ways that legal launches need: the access
-    would wrap there by the formula of the other way, and is judged by its own one in a launch that went it."""
+    `ways` (instruction, branch or selection, what SCC was) those that led waves to accesses; `needed` such ways that legal launches need:
+    the access would wrap there by the formula of the other way, and is judged by its own one in a launch that went it. What legal launches
+    select is needed too, as a way to the selection itself: it may be what wraps."""
 
     formulas: set[tuple[bytes, ...]] = field(default_factory=set)
     ways: set[tuple[int, int, bool]] = field(default_factory=set)
@@ -120,13 +121,14 @@ def not_restored(algebra: Polynomials, term: Term, part: Term, values: TermValue
 @dataclass(frozen=True)
 class _Samples:
     """Workgroups and work-items of launches at the limits: the `launches` by number, `ids`, `waves` of the workgroup and `items`, one of
-    each a sample; `values` are those of terms there."""
+    each a sample; `values` are those of terms there, `otherwise` says of decisions where they are others than in the launch."""
 
     launches: NDArray[np.int64]
     ids: NDArray[np.int64]
     waves: NDArray[np.int64]
     items: NDArray[np.int64]
     values: TermValues
+    otherwise: dict[tuple[str, tuple[Term, Term], bool], Truths] = field(default_factory=dict)
 
 
 class LimitCheck:
@@ -143,23 +145,26 @@ class LimitCheck:
         self._parts: dict[Term, Term] = {}
         self._names: dict[Term, frozenset[str]] = {}
         self._changed: dict[tuple[int, ...], TermValues] = {}
-        self._differs: dict[tuple[str, tuple[Term, Term], bool], Truths] = {}
-        self.launches, self._frozen = 0, ""
+        self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int]]] = {}
+        self.launches = 0
 
     def wrap(self, until: float = math.inf) -> Wrap | str | None:
         """The first wrap, in the order of limits; why it cannot be told, as where the processor's time is `until`; or None. Offsets of
         buffers wrap where they then lie in range."""
-        parts = self._formulas()
-        if not parts:
+        parts, selections = self._formulas(), self._selections()
+        if not parts and not selections:
             return None
         involved = frozenset[str]().union(*(self._given(one.part) for one in parts))
         sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
                  and (parameter.name in involved or not parameter.default_from)]
         launches = limit_launches(self._contract, self._build, sizes)
         self.launches = len(launches)
+        if not launches and not parts:
+            return None
         if not launches:
             return "no launch at the contract's limits was found"
         samples, found, unknown = self._samples(launches), list[tuple[int, Wrap]](), ""
+        self._select(samples, selections)
         for formula in parts:
             if time.process_time() > until:
                 return f"the time was over before {len(parts)} formulas that may wrap were computed at the contract's limits"
@@ -176,7 +181,18 @@ class LimitCheck:
         if found:
             lost = "code goes on at computed addresses: whether what may wrap is reached is not known"
             return min(found, key=lambda one: one[0])[1] if self._guards.known else lost
-        return unknown or self._frozen or None
+        return unknown or None
+
+    def other_way(self, launches: Sequence[dict[str, Any]]) -> int | None:
+        """The number of the first of some launches in which waves go, or select, as legal launches need and none did that was followed."""
+        left = [one for way, one in self._wanted.items() if way not in self.judged.ways]
+        samples = self._samples(launches) if left and launches else None
+        found: list[int] = []
+        for decision, waves in left if samples is not None else ():
+            assert samples is not None
+            there = np.isin(samples.waves, [*waves]) & self._otherwise(decision, samples)
+            found += [int(samples.launches[int(np.argmax(there))])] if there.any() else []
+        return min(found, default=None)
 
     def _formulas(self) -> list[_Formula]:
         """What may wrap and was not checked before."""
@@ -186,7 +202,7 @@ class LimitCheck:
             if sequence.what == "records":
                 records.setdefault(id(sequence.instruction), []).append(sequence)
             at = guards.position(sequence.instruction)
-            self.judged.ways.update((at, *way) for way in guards.went(sequence.instruction, sequence.waves[0]))
+            self.judged.ways.update((at, *way) for wave in sequence.waves for way in guards.went(sequence.instruction, wave))
         for sequence in self._report.sequences:
             at = guards.position(sequence.instruction)
             terms = sequence.terms if sequence.what in ("address", "offset") else ()
@@ -263,44 +279,69 @@ class LimitCheck:
         values = samples.values
         left = np.isin(samples.waves, [wave % self._waves for wave in formula.waves])
         for decision in formula.leading:
-            left &= ~self._otherwise(decision, values)
+            left &= ~self._otherwise(decision, samples)
         if not left.any():
             return None
         meant, off = self._meant(values, formula)
         left &= np.asarray((off != 0) & (meant % _APART < _MEMORY), bool)
         if left.any():
             left &= ~self._dropped(values, formula)
-        for decision in formula.open if left.any() else ():
-            otherwise = left & self._otherwise(decision, values)
+        for decision in (*formula.open, *self._chosen(formula)) if left.any() else ():
+            otherwise = left & self._otherwise(decision, samples)
             if otherwise.any():
-                way = self._guards.position(decision.branch), not decision.held
-                self.judged.needed.update({(at, *way): (text, decision.branch.text) for at, text in formula.others.items()})
-                left &= ~otherwise
-        for decision in self._selections(formula) if left.any() else ():
-            otherwise = left & self._otherwise(decision, values)
-            if otherwise.any():
-                self._frozen = self._frozen or f"where `{formula.sequence.instruction.text}` wraps, `{decision.branch.text}` selects " \
-                    "otherwise than in the launch that was followed"
+                self._need(decision, formula.others, formula.waves)
                 left &= ~otherwise
         row = int(np.argmax(left))
         return (row, int(off[row])) if left[row] else None
 
-    def _selections(self, formula: _Formula) -> list[Decision]:
+    def _need(self, decision: Decision, accesses: Mapping[int, str], waves: Collection[int]) -> None:
+        """Note that legal launches go the other way to accesses, from a branch or a selection."""
+        way = self._guards.position(decision.branch), not decision.held
+        self.judged.needed.update({(at, *way): (text, decision.branch.text) for at, text in accesses.items()})
+        self._wanted.update({(at, *way): (decision, frozenset(wave % self._waves for wave in waves)) for at in accesses})
+
+    def _chosen(self, formula: _Formula) -> list[Decision]:
         """The selections of scalars that the formula may have as the launch did: of what is made of the same arguments."""
         names = self._given(formula.part)
-        return [decision for wave in sorted(formula.waves) for decision, sources in self._report.decisions.selections(wave)
-                if (used := frozenset[str]().union(*(self._given(one or ()) for one in sources))) and used <= names]
+        return [one.decision for wave in sorted(formula.waves) for one in self._guards.selections(wave) if one.decision is not None
+                and (used := frozenset[str]().union(*(self._given(source or ()) for source in one.sources))) and used <= names]
 
-    def _otherwise(self, decision: Decision, values: TermValues) -> Truths:
+    def _selections(self) -> list[tuple[Selection, set[int]]]:
+        """Those of the launch with the waves that made them. What they did is a way to themselves."""
+        found: dict[tuple[Any, ...], tuple[Selection, set[int]]] = {}
+        for wave in self._report.decisions.by_wave:
+            for one in self._guards.selections(wave):
+                at = self._guards.position(one.instruction)
+                self.judged.ways.add((at, at, one.held))
+                if len(set(one.sources)) == 1:
+                    continue
+                key = at, one.held, self._text(one.decision) if one.decision is not None else b""
+                found.setdefault(key, (one, set()))[1].add(wave)
+        return [(one, waves) for (at, held, _), (one, waves) in found.items() if (at, at, not held) not in self.judged.ways]
+
+    def _select(self, samples: _Samples, selections: Sequence[tuple[Selection, set[int]]]) -> None:
+        """Note which other selections legal launches make; where that is not known, they may make all."""
+        for one, waves in selections:
+            at, text = self._guards.position(one.instruction), one.instruction.text
+            if one.decision is None:
+                self.judged.needed[at, at, not one.held] = text, text
+                continue
+            there = np.isin(samples.waves, [wave % self._waves for wave in waves]) & self._otherwise(one.decision, samples)
+            for decision in self._guards.leading(one.instruction, min(waves), one.met) if there.any() else ():
+                there &= ~self._otherwise(decision, samples)
+            if there.any():
+                self._need(one.decision, {at: text}, waves)
+
+    def _otherwise(self, decision: Decision, samples: _Samples) -> Truths:
         """Where a decision is another one. Where that is not known, it is the same."""
         key = decision.name, decision.parts, decision.held
-        if key not in self._differs:
+        if key not in samples.otherwise:
             try:
-                first, second = (values.of(part) for part in decision.parts)
-                self._differs[key] = decision.holds(first, second) != decision.held
+                first, second = (samples.values.of(part) for part in decision.parts)
+                samples.otherwise[key] = decision.holds(first, second) != decision.held
             except (KeyError, TypeError, ValueError):
-                self._differs[key] = np.zeros(values.samples, bool)
-        return self._differs[key]
+                samples.otherwise[key] = np.zeros(samples.values.samples, bool)
+        return samples.otherwise[key]
 
     def _strides(self, part: Term) -> list[int]:
         """Where products are functions, as they are too long for polynomials: the variables that are strides; else none."""

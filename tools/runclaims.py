@@ -257,14 +257,21 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     if len(built.kernel.launches) > 1:
         assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
     claim = Claim(INDEX, PROVEN, scope, assumed)
-    limits, counts = SeenAtLimits(), list[tuple[int, ...]]()
+    limits, counts, checks = SeenAtLimits(), list[tuple[int, ...]](), list[LimitCheck]()
     longest = ran.launched[max(range(len(ran.counts)), key=lambda number: sum(ran.counts[number]))]
     chosen = ran.covering(judged)
-    for launched in (*chosen, *([longest] if longest not in chosen else [])):
-        if claim.status == PROVEN:
-            report = run_addresses(family, built, launched.values, launched.seed, program, launched.magnitude)
-            counts.append(report.launch.counts)
-            claim = _with_addresses(claim, family, built, report, limits, until + seconds / 2)
+    waiting = [*chosen, *([longest] if longest not in chosen else [])]
+    others = [one for one in ran.launched if one not in waiting] + _more_launched(built)
+    while waiting and claim.status == PROVEN:
+        launched = waiting.pop(0)
+        report = run_addresses(family, built, launched.values, launched.seed, program, launched.magnitude)
+        counts.append(report.launch.counts)
+        checks.append(LimitCheck(report, built.kernel.contract, built.kernel.parameters, limits))
+        claim = _with_addresses(claim, family, built, report, checks[-1], until + seconds / 2)
+        if claim.status == PROVEN and not waiting and limits.unseen():
+            found = (check.other_way([dict(one.values) for one in others]) for check in checks)
+            further = next((number for number in found if number is not None), None)
+            waiting += [others.pop(further)] if further is not None else []
     if claim.status != PROVEN:
         return claim
     unfollowed = [position for position in _missing(judged, counts) if judged.instructions[position].opcode.memory is not None]
@@ -272,6 +279,12 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
         why = f"addresses of {len(unfollowed)} instructions are followed in none of the launches"
         return replace(claim, status=UNKNOWN, reason=why, at=_placed(judged, unfollowed[0]))
     return _with_ways(claim, limits)
+
+
+def _more_launched(built: Built) -> list[Launched]:
+    """Drawn ones, for ways that no other goes."""
+    contract, build = built.kernel.contract, built.kernel.parameters
+    return [Launched(contract.resolve_run({**build, **launch}), 0, SEED) for launch in more_launches(contract, build)]
 
 
 def _with_ways(claim: Claim, limits: SeenAtLimits) -> Claim:
@@ -284,13 +297,12 @@ def _with_ways(claim: Claim, limits: SeenAtLimits) -> Claim:
     return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if limits.needed else claim
 
 
-def _with_addresses(claim: Claim, family: Family, built: Built, report: AddressReport, limits: SeenAtLimits,
+def _with_addresses(claim: Claim, family: Family, built: Built, report: AddressReport, check: LimitCheck,
                     until: float) -> Claim:
     """A claim that is proven but for what addresses are for all sizes."""
     for sequence in report.sequences:
         if not sequence.known:
             return replace(claim, status=UNKNOWN, reason=f"the {sequence.what} is not known as a formula", at=sequence.instruction.text)
-    check = LimitCheck(report, built.kernel.contract, built.kernel.parameters, limits)
     wrap = check.wrap(until)
     if isinstance(wrap, str):
         return replace(claim, status=UNKNOWN, reason=wrap)

@@ -56,30 +56,45 @@ def _read(value: Numbers, kind: str) -> Numbers:
     return (value + signed) % WORD - signed
 
 
+@dataclass(frozen=True)
+class Selection:
+    """A scalar selection of a wave that had `met` so many branches: SCC was `held`, by a decision where that is known, and it took one of
+    the terms `sources`."""
+
+    met: int
+    instruction: Instruction
+    held: bool
+    decision: Decision | None
+    sources: tuple[Term | None, ...]
+
+
 @dataclass
 class DecisionTerms:
     """The branches of all waves of a launch, in their order, and what scalar selections of registers went by."""
 
     state: TermState
     by_wave: dict[int, list[tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
-    _selected: dict[int, dict[tuple[int | str, ...], tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
+    _selected: dict[int, dict[tuple[int | str, ...], tuple[int, Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
     _written: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)  # by machine and wave: what SCC is
 
     def note(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What to note before an instruction runs."""
         machine, written = carrier.machine, self._written
-        selects = instruction.name == "s_cselect_b32" and any(isinstance(operand, Reg) for operand in instruction.operands[1:])
+        selects = instruction.name.startswith("s_cselect_")
         given = [self._source(operand, carrier) for operand in instruction.operands[1:] if _plain(operand)] if selects else []
         if selects or instruction.name in ("s_cbranch_scc0", "s_cbranch_scc1"):
             def branch(group: Group) -> None:
                 first = machine.first_workgroup * (machine.waves // machine.workgroups)
                 known = written.get(id(machine), [_NOTHING] * machine.waves)
                 waves = np.arange(machine.waves)[group.select]
-                sources = list(zip(*(np.broadcast_to(source(group), waves.shape).tolist() for source in given), strict=True))
+                parts = [np.broadcast_to(source(group), waves.shape).tolist() for source in given]
+                sources = list(zip(*parts, strict=True)) if parts else [()] * len(waves)
                 for number, (wave, scc) in enumerate(zip(waves.tolist(), machine.scc[group.select].tolist(), strict=True)):
                     met = instruction, known[wave], bool(scc)
                     if selects:
-                        self._selected.setdefault(wave + first, {})[*sources[number], id(instruction), *known[wave]] = met
+                        own = self._selected.setdefault(wave + first, {})
+                        own.setdefault((*sources[number], id(instruction), bool(scc), *known[wave]),
+                                       (len(self.by_wave.get(wave + first, ())), *met))
                     else:
                         self.by_wave.setdefault(wave + first, []).append(met)
 
@@ -118,11 +133,11 @@ class DecisionTerms:
         found = [(number, self._known(*met)) for number, met in enumerate(self.by_wave.get(wave, []))]
         return [(number, decision) for number, decision in found if decision is not None]
 
-    def selections(self, wave: int) -> list[tuple[Decision, tuple[Term | None, ...]]]:
-        """The selections of a wave, each with the terms of which it took one: other sizes may select otherwise."""
-        found = [(self._known(*met), tuple(self.state.table.terms[int(one)] for one in key[:-4]))
-                 for key, met in self._selected.get(wave, {}).items()]
-        return [(decision, sources) for decision, sources in found if decision is not None]
+    def selections(self, wave: int) -> list[Selection]:
+        """Those of a wave, each the first time that it is made of the same terms: other sizes may select otherwise."""
+        return [Selection(first, instruction, held, self._known(instruction, written, held),
+                          tuple(self.state.table.terms[int(one)] for one in key[:-5]))
+                for key, (first, instruction, written, held) in self._selected.get(wave, {}).items()]
 
     def _known(self, instruction: Instruction, written: tuple[str, int, int], held: bool) -> Decision | None:
         name, one, other = written
