@@ -65,10 +65,10 @@ class BarrierSearch:
         many = Counter(fills)
         self.before = [cover * max(0, many[kind] - 1) for kind in range(len(kinds))]
         self.known: dict[_Ranges, tuple[int, ...] | None] = {}
-        distinct = list(dict.fromkeys(holds))
-        masks = [sum(1 << number for number, hold in enumerate(holds) if hold == one) for one in distinct]
-        self.serves = {barrier: sum(mask for mask, hold in zip(masks, distinct, strict=True) if _stands_in(barrier, hold, length))
-                       for barrier in grid}
+        masks: dict[Ticks, int] = {}
+        for number, hold in enumerate(holds):
+            masks[hold] = masks.get(hold, 0) | 1 << number
+        self.serves = {barrier: sum(mask for hold, mask in masks.items() if _stands_in(barrier, hold, length)) for barrier in grid}
         self.serving = frozenset(self.serves.values())
         self.reached: dict[tuple[int, int], bool] = {}
         self.most = self._most()
