@@ -157,9 +157,9 @@ def _points(inputs: Sequence[Input]) -> list[dict[str, int]]:
     return [dict(zip(names, values, strict=True)) for values in itertools.product(*(range(one.size) for one in inputs))]
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=512)
 def _from_zero(wanted: tuple[int, ...], inputs: tuple[Input, ...], effort: int) -> AddressCode | None:
-    """The code of an address whose least value is 0, given at `_points`: a kernel's matrices often want the same."""
+    """The code of an address whose least value is 0, given at `_points`: matrices of one kernel, and of many, want the same."""
     points = _points(inputs)
     weights = {one.name: math.prod([later.size for later in inputs[number + 1:]]) for number, one in enumerate(inputs)}
 

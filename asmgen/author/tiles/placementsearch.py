@@ -49,6 +49,23 @@ def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Seq
     of all accesses once, by one wave.
     Raises TileError where there is none: it gives the best one, as `placement=` takes it, its instruction and the lanes that collide.
     """
+    placement, best = _search(arch, rows, columns, bits, tuple(serves), pads)
+    if placement is not None:
+        return placement
+    if best is None or best.worst is None:
+        raise TileError(f"shared tile {name} ({rows} x {columns} of {bits} bits) has no placement in which every access stays whole")
+    if best.extra <= conflicts:
+        return best.placement
+    access, found = best.worst
+    raise TileError(f"shared tile {name} ({rows} x {columns} of {bits} bits) has no placement without bank conflicts among those that are "
+                    f"searched; the best one costs {best.extra} cycles more: {access.op} is {found.ways}-way, lanes {found.lanes} collide. "
+                    f"conflicts={best.extra} accepts that, or placement={placement_text(rows, columns, bits, best.placement)}")
+
+
+@functools.lru_cache(maxsize=256)  # the kernels of a process have tiles of the same few shapes
+def _search(arch: str, rows: int, columns: int, bits: int, serves: tuple[Access, ...],
+            pads: bool) -> tuple[Placement | None, Judged | None]:
+    """The first placement without conflicts; None where there is none, with the best of the simple ones."""
     best: Judged | None = None
     free: Judged | None = None
     fewest = 0  # instructions of the densest placement: a pad may take the alignment that wide ones need
@@ -60,7 +77,7 @@ def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Seq
         fewest = fewest or judged.instructions
         if not judged.extra:
             if judged.bases <= 1 and judged.instructions <= fewest:
-                return placement
+                return placement, None
             if free is None or (judged.instructions, judged.bases) < (free.instructions, free.bases):
                 free = judged
         if best is None or judged.extra < best.extra:
@@ -70,16 +87,7 @@ def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Seq
             free = judged
         if free.bases <= _FEW:
             break
-    if free is not None:
-        return free.placement
-    if best is None or best.worst is None:
-        raise TileError(f"shared tile {name} ({rows} x {columns} of {bits} bits) has no placement in which every access stays whole")
-    if best.extra <= conflicts:
-        return best.placement
-    access, found = best.worst
-    raise TileError(f"shared tile {name} ({rows} x {columns} of {bits} bits) has no placement without bank conflicts among those that are "
-                    f"searched; the best one costs {best.extra} cycles more: {access.op} is {found.ways}-way, lanes {found.lanes} collide. "
-                    f"conflicts={best.extra} accepts that, or placement={placement_text(rows, columns, bits, best.placement)}")
+    return (free.placement, None) if free is not None else (None, best)
 
 
 def _others(arch: str, rows: int, columns: int, bits: int, serves: Sequence[Access], line: int, pads: bool) -> Iterator[Judged]:
