@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
-from asmgen.author.contract.contract import Formula, KernelContract, Value, Values
+from asmgen.author.contract.contract import Formula, KernelContract, Parameter, Value, Values
 from asmgen.isa.errors import AsmgenError
 from asmgen.tools.smalllaunches import drawn_launches, launches
 
@@ -55,7 +55,7 @@ def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], S
         fixed = {name: value for name, value in pinned.items() if name not in strides or name in contract.example}
         groups = _groups(contract, build, pinned)
         by_step = []
-        for step in (parameter.multiple_of, _step(build, parameter.multiple_of)):
+        for step in (parameter.multiple_of, _step(contract, build, fixed, parameter, steps)):
             found = [fixed | {parameter.name: step * count} for count in range(1, _MOST_STEPS + 1)]
             by_step.append(tuple(launch for launch in found if _groups(contract, build, launch) == groups))
         if len(by_step[1]) >= _LEAST_STEPS and (steps is None or _decides(contract, build, by_step[1], steps)):
@@ -117,15 +117,20 @@ def _repeating(contract: KernelContract, build: Values) -> Iterator[tuple[dict[s
             yield {**full, **(one or {})}, name
 
 
-def _decides(contract: KernelContract, build: Values, found: Sequence[Values], steps: Callable[[Values], Sequence[int]]) -> bool:
+def _decides(contract: KernelContract, build: Values, found: Sequence[Values],
+             steps: Callable[[Values], Sequence[int]] | None) -> bool:
     resolved = [_resolved(contract, build, launch) for launch in (found[0], found[-1])]
-    return None not in resolved and list(steps(resolved[0])) != list(steps(resolved[1]))  # type: ignore[arg-type]
+    return steps is not None and None not in resolved and list(steps(resolved[0])) != list(steps(resolved[1]))  # type: ignore[arg-type]
 
 
-def _step(build: Values, multiple: int) -> int:
-    """The smallest edge of a tile of which a size may be a multiple."""
-    edges = [int(edge) for edge in str(build.get("tile", "")).split("x") if edge.isdigit()]
-    return min((edge for edge in edges if edge % multiple == 0), default=multiple)
+def _step(contract: KernelContract, build: Values, fixed: Values, parameter: Parameter,
+          steps: Callable[[Values], Sequence[int]] | None) -> int:
+    """The smallest edge of a tile of which a size may be a multiple, and of which one more makes one step more, where steps are known."""
+    edges = sorted(int(edge) for edge in str(build.get("tile", "")).split("x") if edge.isdigit() and int(edge) % parameter.multiple_of == 0)
+    for edge in edges if steps is not None else ():
+        if _decides(contract, build, [{**fixed, parameter.name: edge * count} for count in (1, 2)], steps):
+            return edge
+    return min(edges, default=parameter.multiple_of)
 
 
 def steady(counts: Sequence[Sequence[int]]) -> int | None:

@@ -205,6 +205,9 @@ class Ran:
             period = steady(counts)
             if period is not None:
                 self._say(size, len(counts), period, launches)
+                short = int(size.fine[1][size.name]) - int(size.fine[0][size.name])
+                if launches is size.coarse and launches is not size.fine:
+                    run({**launch, size.name: int(launch[size.name]) - short})  # the last step is cut
                 return
             if len(counts) == _SAME and len(set(counts)) == 1:
                 return
