@@ -161,13 +161,36 @@ def test_products_of_doubles_and_of_six_bits(product: str) -> None:
                                   "v_readfirstlane_b32 s4, v8\ns_mul_i32 s4, s4, 3\nv_add_u32 v9, s4, v1",
                                   "v_lshlrev_b32 v10, 2, v31\nds_write_b32 v10, v1\nds_add_u32 v10, v8\nds_read_b32 v9, v10"])
 def test_what_is_made_of_the_unknown_is_unknown(then: str) -> None:
-    """Bytes that a conversion puts into a register have no rule: whatever takes them would else equal the same of other bytes."""
+    """Sparse products have no rule: whatever takes one would else equal the same of another one."""
     run = Hashed()
-    run.text(f"v_cvt_sr_fp8_f32 v8, v0, v31\n{then}")
+    run.text(f"v_smfmac_f32_16x16x32_bf16 v[16:19], v[0:1], v[2:5], v31\nv_mov_b32 v8, v16\n{then}")
     assert run.unknown(9).all()
     plain = Hashed()
     plain.text(f"v_mov_b32 v8, v2\n{then}")
     assert not plain.unknown(9).any()
+
+
+HALVES = "v_cvt_pk_f16_f32 v33, v0, v1\nv_cvt_pk_f16_f32 v34, v2, v3\n"
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("v_pk_add_f16 v8, v33, v34", "v_pk_add_f16 v8, v33, v34 op_sel_hi:[0,1]"),
+    ("v_pk_fma_f16 v8, v33, v34, v33", "v_pk_fma_f16 v8, v33, v34, v33 neg_hi:[1,0,0]"),
+    ("v_dot2_f32_f16 v8, v33, v34, v4", "v_dot2_f32_f16 v8, v33, v34, v4 neg_lo:[1,0,0]"),
+    ("v_fma_mix_f32 v8, v33, v34, v4 op_sel_hi:[1,1,0]", "v_fma_mix_f32 v8, v33, v34, v4 op_sel_hi:[1,0,0]"),
+    ("v_cvt_scalef32_pk_f32_fp8 v[8:9], v33, 1.0", "v_cvt_scalef32_pk_f32_fp8 v[8:9], v33, 1.0 op_sel:[1,0]"),
+    ("v_cvt_scalef32_pk_f32_fp4 v[8:9], v33, 1.0", "v_cvt_scalef32_pk_f32_fp4 v[8:9], v33, 1.0 op_sel:[1,0]"),
+    ("v_cvt_sr_fp8_f32 v8, v0, v31", "v_cvt_sr_fp8_f32 v8, v1, v31"),
+    *((text, f"v_mov_b32 v35, v7\n{text}") for text in (
+        "v_cvt_scalef32_sr_pk32_fp6_f32 v[8:13], v[32:63], v31, 1.0", "v_cvt_scalef32_2xpk16_bf6_f32 v[8:13], v[32:47], v[48:63], 1.0",
+        "v_cvt_scalef32_pk32_fp6_f16 v[8:13], v[32:47], 1.0", "v_cvt_scalef32_pk32_f32_fp6 v[8:39], v[32:37], 1.0"))])
+def test_halves_bytes_and_lists_are_told_apart(one: str, other: str) -> None:
+    """Modifiers that name halves, the bytes that a conversion takes, and each register of a list."""
+    lists = "".join(f"v_mov_b32 v{32 + n}, v{n % 8}\n" for n in range(32)) if "32:" in one else HALVES
+    first, second = Hashed(), Hashed()
+    first.text(lists + one)
+    second.text(lists + other)
+    assert not (first.of(8) == second.of(8)).any() and not first.unknown(8).any() and not second.unknown(8).any()
 
 
 def test_a_carry_of_data_decides_and_is_as_in_the_run() -> None:

@@ -17,6 +17,8 @@ from asmgen.emulator.hashes.nibblewords import NibbleWord
 from asmgen.emulator.machine.state import Group
 
 Flags = NDArray[np.bool_]
+DOUBLE_WORDS = frozenset({"f64", "b64", "u64", "i64"})
+"""Types of one number in two registers."""
 ABSOLUTE, NEGATED = named("absolute"), named("negated")
 
 
@@ -45,7 +47,10 @@ def field_of(source: OperandSource, group: Group, cells: WordCells, nibbles: int
 
 
 def hash_of(source: OperandSource, group: Group, cells: WordCells, table: Expressions) -> Hashed:
-    """A source with its modifiers: a constant by its bits."""
+    """A source with its modifiers: a constant by its bits, a list of numbers in several registers by all of them."""
+    handles = source.handles(group)
+    if len(handles) > 1 and source.type not in DOUBLE_WORDS:
+        return _hash_of_list(np.asarray(source.raw(group)).view(np.uint32), cells.expanded(handles), table)
     bits = pattern_of(source.value(group))
     nibbles = 1 if bits.dtype == bool else 2 * bits.dtype.itemsize
     if source.type in WIDTHS:
@@ -59,6 +64,20 @@ def hash_of(source: OperandSource, group: Group, cells: WordCells, table: Expres
     for flag, name in ((source.absolute, ABSOLUTE), (source.negate, NEGATED)):
         found = mixed(name, found) if flag else found
     return Hashed(np.where(has, found, constant), has, table.data(field))
+
+
+def _hash_of_list(words: Any, fields: Handles, table: Expressions) -> Hashed:
+    """Of registers [n, waves, lanes]."""
+    data = np.bitwise_or.reduce(table.data(fields), axis=0)
+    hashes = mixed(*(table.of(field, bits) for field, bits in zip(fields, words, strict=True)))
+    return Hashed(hashes, np.asarray(fields.any(axis=(0, -1))), data)
+
+
+def hash_of_bytes(source: OperandSource, low: int, nibbles: int, group: Group, cells: WordCells, table: Expressions) -> Hashed:
+    """Some nibbles of a register, from number `low` on, which the source's own pattern begins with."""
+    field = cells.expanded(source.handles(group)[0])[..., low:low + nibbles]
+    bits = np.asarray(source.raw(group)).view(np.uint32) & np.uint32((1 << 4 * nibbles) - 1)
+    return Hashed(table.of(field, bits), np.asarray(field.any(axis=-1)), table.data(field))
 
 
 def word_of(source: OperandSource, group: Group, cells: WordCells) -> Any:

@@ -6,6 +6,7 @@ products, minima and maxima of two operands do not depend on their order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from asmgen.emulator.carried.carrier import HandleCarrier
-from asmgen.emulator.carried.operandhandles import OperandSource, destination, slots_of, writer
+from asmgen.emulator.carried.operandhandles import OperandSource, destination, half_writer, slots_of, writer
 from asmgen.emulator.hashes.expressions import Expressions, Hashes, mixed, named
-from asmgen.emulator.hashes.hashedoperands import NEGATED, Hashed, hash_of, made, united, word_of
+from asmgen.emulator.hashes.hashedoperands import NEGATED, Hashed, hash_of, hash_of_bytes, made, united, word_of
 from asmgen.emulator.hashes.nibblewords import NibbleWord, NibbleWords
 from asmgen.emulator.machine.state import Group
 from asmgen.emulator.semantics import meaning
@@ -31,6 +32,9 @@ _COMMUTES = frozenset({"add", "mul", "max", "min", "fma"})
 _SAME = {"fmac": "fma", "fmamk": "fma", "fmaak": "fma", "sub": "add", "subrev": "add", "pk_fma": "fma", "pk_add": "add", "pk_mul": "mul"}
 _ROUNDING = 0x8003FF  # of MODE: rounding, denormals, DX10_CLAMP, IEEE, FP16_OVFL
 _BITS = {"u16": 16, "i16": 16, "b16": 16, "f16": 16, "bf16": 16, "fp8": 16, "bf8": 16, "f64": 64, "b64": 64, "u64": 64, "i64": 64}
+_OF_BYTES = re.compile(r"v_cvt_(?:scalef32_)?(pk_)?(?:f32|f16|bf16)_(fp8|bf8|fp4)$")
+_IN_HALVES = ("op_sel", "op_sel_hi", "neg_lo", "neg_hi")
+"""What instructions that take both halves of registers say of each."""
 TWO_HALVES = ("v_cvt_pk_bf16_f32", "v_cvt_pk_f16_f32", "v_cvt_pkrtz_f16_f32")
 WORDS = NibbleWords()
 
@@ -38,12 +42,13 @@ WORDS = NibbleWords()
 class Computation:
     """What an instruction computes of hashes."""
 
-    def __init__(self, instruction: Instruction, carrier: HandleCarrier) -> None:
+    def __init__(self, instruction: Instruction, carrier: HandleCarrier, halves: bool = False) -> None:
+        """With `halves` it takes words whose halves modifiers tell apart."""
         stem, _, kind = instruction.name.removeprefix("v_").rpartition("_")
         self.negates = {"sub": 1, "subrev": 0}.get(stem) if kind[0] == "f" else None
         self.stem = _SAME.get(stem, stem) if kind[0] == "f" else stem
-        said = [f"{key}={value}" for key, value in sorted(instruction.modifiers.items()) if key in ("clamp", "mul", "div", "bitop3")
-                and is_set(value)]
+        told = ("clamp", "mul", "div", "bitop3", *(_IN_HALVES if halves else ()))
+        said = [f"{key}={value}" for key, value in sorted(instruction.modifiers.items()) if key in told and is_set(value)]
         mode = carrier.machine.binding_mode & _ROUNDING if kind.startswith(("f", "bf")) else 0
         self.hash = mixed(named(f"{self.stem} {kind} {' '.join(said)}"), mode)
 
@@ -58,11 +63,13 @@ class Computation:
 
 
 def bind_vector(instruction: Instruction, carrier: HandleCarrier, table: Expressions) -> Action:
-    """Any instruction whose result depends on its lane alone. Raises ValueError for results in bytes or nibbles."""
+    """Any instruction whose result depends on its lane alone."""
     place, cells = instruction.form.operands[0], carrier.cells
     if place.type == "fp4" or place.type in ("fp8", "bf8") and "_pk_" not in instruction.name:
-        raise ValueError("results in bytes or nibbles")
-    slots, operation = slots_of(instruction, carrier), Computation(instruction, carrier)
+        return _bind_byte(instruction, carrier, table)
+    halves = "_mix" in instruction.name or any(one.type.startswith("v2") for one in instruction.form.operands)
+    slots, operation = slots_of(instruction, carrier), Computation(instruction, carrier, halves)
+    first = _first_source(instruction, slots[0]) if slots else None
     bits = _BITS.get(place.type, 32)
     registers = 2 if bits == 64 else max(1, place.width)
     put_one = destination(instruction, carrier, bits) if registers == 1 else None
@@ -71,6 +78,8 @@ def bind_vector(instruction: Instruction, carrier: HandleCarrier, table: Express
 
     def step(group: Group) -> None:
         given = [hash_of(slot, group, cells, table) for slot in slots]
+        if first is not None:
+            given[0] = hash_of_bytes(slots[0], *first, group, cells, table)
         result = united(given, operation.of([one.hashes for one in given]), always)
         if bits == 64 or registers == 1:
             slots_made = made(result, bits // 4, table)
@@ -89,6 +98,30 @@ def bind_vector(instruction: Instruction, carrier: HandleCarrier, table: Express
                          for union, part in ((np.logical_or, result.has), (np.bitwise_or, result.data)))
             hashes = result.hashes if result.hashes.ndim < 3 else mixed(*result.hashes)
             put(group, cells.joined(made(Hashed(mixed(hashes, number), has, data), 8, table)))
+
+    return step
+
+
+def _first_source(instruction: Instruction, slot: OperandSource) -> tuple[int, int] | None:
+    """Which nibbles a conversion of small floats takes: the first, and how many."""
+    match = _OF_BYTES.match(instruction.name)
+    if match is None:
+        return None
+    pair, given = match.groups()
+    chosen = (*tuple(instruction.modifiers.get("op_sel") or ()), 0, 0)
+    low = 4 * chosen[0] if pair and given != "fp4" else 2 * chosen[0] + 4 * chosen[1]
+    return low + slot.low, 4 if pair and given != "fp4" else 2
+
+
+def _bind_byte(instruction: Instruction, carrier: HandleCarrier, table: Expressions) -> Action:
+    """A conversion that puts a byte, or two numbers of four bits, where op_sel says; the register's other bytes stay."""
+    chosen = (*tuple(instruction.modifiers.get("op_sel") or ()), 0, 0, 0, 0)
+    put = half_writer(instruction, carrier, 2 * chosen[2] + 4 * chosen[3], 2)
+    slots, operation, cells = slots_of(instruction, carrier), Computation(instruction, carrier), carrier.cells
+
+    def step(group: Group) -> None:
+        given = [hash_of(slot, group, cells, table) for slot in slots]
+        put(group, made(united(given, operation.of([one.hashes for one in given])), 2, table))
 
     return step
 
