@@ -197,7 +197,8 @@ def _matrix(arch: str, opcode: Opcode, form: Form, modifiers: Mapping[str, Any])
     inputs = (accumulator, *others)
     return Kind(frozenset(classes), row.kind, passes, None, opcode.name), {
         "write": Role((0,), _mask), "srcc": Role((accumulator,), _mask), "srcab": Role(others, _mask),
-        "inputs": Role(inputs, _mask), "read": Role(inputs, _mask), "touch": Role(slots, _mask), "exec": Role((), _mask, _EXEC),
+        "inputs": Role(inputs, _mask), "read": Role(inputs, _mask), "result": Role((0,), _mask), "touch": Role(slots, _mask),
+        "exec": Role((), _mask, _EXEC),
     }
 
 
@@ -237,6 +238,7 @@ def _vector(opcode: Opcode, form: Form, modifiers: Mapping[str, Any]) -> tuple[K
     # The destination of DPP is a source as well: lanes that get nothing keep the old value.
     read = inputs + outputs if "dpp" in classes else inputs
     parts = {"write": Role(outputs, _mask, written), "read": Role(read, _vector_mask), "touch": Role(inputs + outputs, _vector_mask),
+             "result": Role(outputs, _vector_mask),
              "constant": Role(constant, _scalar_mask), "carry": Role(carry, _scalar_mask, carried), "lane": Role(lane, _scalar_mask),
              "vcc": Role(inputs, _whole_vcc, carried), "zero_flag": Role(inputs, _zero_flag), "exec": Role((), _mask, _EXEC)}
     if "read_lane" in classes:

@@ -203,3 +203,9 @@ def test_shadowed_row(arch: str) -> None:
     producer, consumer = EXAMPLES["dgemm16-valu-write"][0]
     severities = [[finding.severity for finding in verify(program(arch, [producer, *nops(have), consumer]))] for have in (10, 11, 18, 19)]
     assert severities == ([["error"], [], [], []] if arch == "gfx942" else [["error"], ["warning"], ["warning"], []])
+
+
+def test_the_carry_of_a_moved_result_is_not_moved() -> None:
+    moved = "v_add_co_u32_sdwa v0, vcc, v8, v9 dst_sel:WORD_1 dst_unused:UNUSED_PAD src0_sel:DWORD src1_sel:DWORD"
+    assert not verify(program("gfx942", [moved, "v_sub_co_u32 v1, vcc, v2, v3"]))
+    assert [finding.rule for finding in verify(program("gfx942", [moved, "v_sub_co_u32 v0, vcc, v2, v3"]))] == ["shifted-write"]
