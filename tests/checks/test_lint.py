@@ -279,3 +279,13 @@ def test_own_kernels_are_clean(tmp_path: Path) -> None:
             assert {finding.rule for finding in report.findings} <= {"W004", "W008", "W010", "R003"}, sentences
             # No build reads an argument that it does not need: the loads that bring several bring none but those.
             assert [finding.consumer for finding in report.findings if finding.rule == "R003"] == [], sentences
+
+
+@pytest.mark.parametrize(("code", "expected"), [
+    ("v_mov_b32 v1, 0", ["E008"]), ("s_cbranch_scc1 k", ["E008"]), ("s_nop 0\ns_barrier", ["E008"]), ("s_endpgm", []), ("s_branch k", []),
+    ("s_cbranch_scc1 k\ns_endpgm", []), ("s_trap 2", []), ("s_endpgm\nv_mov_b32 v1, 0", [])])
+def test_a_kernel_ends(code: str, expected: list[str]) -> None:
+    (program,) = read_text(f"k:\n{code}\n", "gfx942", "k", "k.s")
+    for filled in (1, None):
+        found = lint_program(program, "k.s", KernelFacts(filled=filled))
+        assert [finding.rule for finding in found if finding.rule == "E008"] == (expected if filled else [])

@@ -13,17 +13,19 @@ from asmgen.isa.registers import SGPR_BIT, Reg
 from asmgen.isa.table import opcode as opcode_row
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
+from asmgen.program.wavesteps import CALLS
 
 _OFFSET_LIMIT = 4096  # MUBUF and MTBUF: 12 bits (docs/facts/instructions.md section 5)
 _WIDE_RESULT = 4  # registers of D up to which an overlap is harmless (docs/facts/instructions.md section 5)
 _SMALL_FORMATS = 2  # cbsz and blgp of f8f6f4: 0 fp8, 1 bf8, then fp6, bf6, fp4 (docs/facts/instructions.md section 1)
 _BUFFER = frozenset({"MUBUF", "MTBUF"})
+_STAYS = CALLS | {"s_trap", "s_sethalt"}  # compilers end code so that never returns
 _WORD = (1 << 32) - 1
 _SGPRS = ((1 << 128) - 1) << SGPR_BIT
 
 
 def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts) -> Iterator[LintFinding]:
-    """E001 to E007. `runs` are the blocks that can run."""
+    """E001 to E008. `runs` are the blocks that can run."""
     profile = architecture(program.arch)
     if facts.lds is not None and facts.lds > profile.lds_bytes:
         yield LintFinding("E003", "error", f"the kernel asks for {facts.lds} bytes of LDS, a workgroup has {profile.lds_bytes} on "
@@ -57,6 +59,7 @@ def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int],
                 "OCP e4m3fn and e5m2 (the other architecture, gfx942, has FNUZ formats)"
             yield LintFinding("E006", "note", f"{opcode.name} means {kind}", None, instruction, position=position)
     yield from _descriptor_offsets(program, flow, runs)
+    yield from _past_the_end(program, flow, runs, facts)
 
 
 @cache
@@ -132,3 +135,14 @@ def _constant(operand: Operand | None, known: dict[int, int]) -> int | None:
     if isinstance(operand, Reg):
         return known.get(operand.index) if operand.file == "s" else None
     return operand & _WORD if type(operand) is int else None
+
+
+def _past_the_end(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts) -> Iterator[LintFinding]:
+    """A kernel whose last instruction lets waves go on behind it."""
+    if facts.filled is None or not program.instructions:
+        return
+    position = len(program.instructions) - 1
+    last = program.instructions[position]
+    if flow.block_of[position] in runs and not last.ends_block and last.name not in _STAYS:
+        yield LintFinding("E008", "warning", f"waves go on behind the kernel's last instruction, {last.text}, into what stands there: "
+                          "s_endpgm is missing", None, last, position=position)
