@@ -130,7 +130,7 @@ _TABLE = (
          "2^32, and "
          "a scalar offset beyond num_records is unspecified. Where both are constants lint can tell; larger tensors need a moved base."),
     LintRule("E008", "warning", "kernel without an end",
-         "Waves run past the last instruction of the kernel and take for code whatever stands behind it. An s_endpgm, or a branch, must be "
+         "Waves run past the last instruction of the kernel and take for code whatever comes after it. An s_endpgm, or a branch, must be "
          "the last instruction on every way. Only kernels with a descriptor are judged."),
     LintRule("R001", "error", "register beyond the kernel's allocation",
          "The descriptor allocates a number of vector registers, rounded up to 8, split at accum_offset into v# and a#. v# at or above "

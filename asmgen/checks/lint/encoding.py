@@ -138,11 +138,11 @@ def _constant(operand: Operand | None, known: dict[int, int]) -> int | None:
 
 
 def _past_the_end(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts) -> Iterator[LintFinding]:
-    """A kernel whose last instruction lets waves go on behind it."""
+    """A kernel whose last instruction lets waves go on after it."""
     if facts.filled is None or not program.instructions:
         return
     position = len(program.instructions) - 1
     last = program.instructions[position]
     if flow.block_of[position] in runs and not last.ends_block and last.name not in _STAYS:
-        yield LintFinding("E008", "warning", f"waves go on behind the kernel's last instruction, {last.text}, into what stands there: "
+        yield LintFinding("E008", "warning", f"waves go on after the kernel's last instruction, {last.text}, into what stands there: "
                           "s_endpgm is missing", None, last, position=position)
