@@ -9,6 +9,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import islice
 from types import SimpleNamespace
@@ -17,7 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asmgen.author.contract.contract import ContractError
 from asmgen.author.emit.kernel import Kernel
+from asmgen.author.family.family import Family
 from asmgen.checks.barrierraces import ldslocations
 from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts, facts_of_text
@@ -38,7 +41,7 @@ from asmgen.program.program import Instruction, Item, Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.mutantruns import Runs
-from asmgen.tools.mutate import builds, on_emulator
+from asmgen.tools.mutate import on_emulator
 
 pytestmark = pytest.mark.slow
 ALL = os.environ.get("ASMGEN_FOREIGN_WAITS") == "all"
@@ -48,6 +51,17 @@ MOST_WAITS = 6
 _FOUND = {"W001", "W002", "W003", "W004", "W009", "W011"}
 
 
+def usual_builds(library: Family, arch: str) -> Iterator[dict[str, object]]:
+    """Those of `mutate.builds` that differ in nothing but preloading: each variant's defaults, and the other way to get the arguments."""
+    for variant in library.variants(arch):
+        defaults = library.contract_of(variant).resolve_build({})
+        yield dict(defaults)
+        if "preload" in defaults:
+            other = {**defaults, "preload": not defaults["preload"]}
+            with suppress(ContractError):
+                yield dict(library.contract(arch, other).resolve_build(other))
+
+
 def library() -> Iterator[tuple[str, str, dict[str, object]]]:
     """The builds of one variant for each schedule and architecture, that of the first schedule with preloading too, whose code is the same
     in all; `asmgen.tools.mutate` takes them all."""
@@ -55,7 +69,7 @@ def library() -> Iterator[tuple[str, str, dict[str, object]]]:
         for arch in family(name).archs:
             first: dict[object, object] = {}
             usual: dict[object, dict[str, object]] = {}
-            for build in builds(family(name), arch):
+            for build in usual_builds(family(name), arch):
                 tile, schedule = build.get("tile"), build.get("schedule")
                 default = usual.setdefault((tile, schedule), build)
                 again = build is not default and len(first) > 1
@@ -63,10 +77,13 @@ def library() -> Iterator[tuple[str, str, dict[str, object]]]:
                     yield name, arch, build
 
 
+LIBRARY = tuple(library())
+
+
 def of_each_schedule() -> Iterator[tuple[str, str, dict[str, object]]]:
     """One build for each schedule of a family: what its waits are for does not depend on the architecture."""
     seen = set()
-    for name, arch, build in library():
+    for name, arch, build in LIBRARY:
         schedule = name, arch if ALL else "", build.get("schedule"), build.get("tile") if ALL else ""
         if schedule not in seen and not any(value is True for value in build.values()):
             seen.add(schedule)
@@ -152,7 +169,7 @@ def find_places_once(monkeypatch: pytest.MonkeyPatch, program: Program, block: t
     monkeypatch.setattr(ldslocations, "LdsLocations", known)
 
 
-@pytest.mark.parametrize(("name", "arch", "build"), list(library()), ids=lambda value: str(value).replace(" ", ""))
+@pytest.mark.parametrize(("name", "arch", "build"), LIBRARY, ids=lambda value: str(value).replace(" ", ""))
 def test_every_deleted_wait_is_missed(name: str, arch: str, build: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     """And none is missing (test_library_verified.py takes the variants that are not built here)."""
     built = made(name, arch, tuple(build.items()))

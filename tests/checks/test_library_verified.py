@@ -7,7 +7,7 @@ import pytest
 from asmgen.author.contract.contract import Value
 from asmgen.author.contract.variant import Variant
 from asmgen.kernels.registry import family, names
-from tests.checks.test_foreign_waits import library, nothing_is_missing
+from tests.checks.test_foreign_waits import LIBRARY, nothing_is_missing
 
 
 def settled(name: str, variant: Variant, build: dict[str, object]) -> tuple[str, Variant, frozenset[tuple[str, Value]]]:
@@ -15,7 +15,7 @@ def settled(name: str, variant: Variant, build: dict[str, object]) -> tuple[str,
     return name, variant, frozenset(family(name).contract_of(variant, build).resolve_build(build).items())
 
 
-THERE = {settled(name, family(name).select(arch, build), build) for name, arch, build in library()}
+THERE = {settled(name, family(name).select(arch, build), build) for name, arch, build in LIBRARY}
 """Builds that test_foreign_waits.py makes and judges by the same rules."""
 VARIANTS = [(name, variant) for name in names() for arch in family(name).archs for variant in family(name).variants(arch)
             if settled(name, variant, {}) not in THERE]

@@ -97,6 +97,7 @@ class Family:
     _writers: dict[Variant, FunctionType] = field(default_factory=dict, repr=False)
     _declared: list[Variant] = field(default_factory=list, repr=False)
     _parameters: dict[Variant, Sequence[Parameter]] = field(default_factory=dict, repr=False)  # those that were asked for
+    _fixed: dict[Variant, dict[str, Any]] = field(default_factory=dict, init=False, repr=False)
     _before: list[Companion] = field(default_factory=list, repr=False)
     _after: list[Companion] = field(default_factory=list, repr=False)
 
@@ -209,9 +210,13 @@ class Family:
 
     def fixed(self, variant: Variant) -> dict[str, Any]:
         """The build parameters that a variant fixes: tile, schedule, and waves and its further ones that are parameters of the family."""
-        own = {parameter.name for parameter in self._own(variant) if parameter.kind == "build"}
-        named = {name: value for name, value in (("tile", variant.tile_text), ("schedule", variant.schedule)) if value}
-        return named | {name: value for name, value in (("waves", variant.wave_count), *variant.further) if name in own}
+        found = self._fixed.get(variant)
+        if found is None:  # asked of every variant for each contract
+            own = {parameter.name for parameter in self._own(variant) if parameter.kind == "build"}
+            named = {name: value for name, value in (("tile", variant.tile_text), ("schedule", variant.schedule)) if value}
+            found = self._fixed[variant] = named | {name: value for name, value in (("waves", variant.wave_count), *variant.further)
+                                                    if name in own}
+        return dict(found)
 
     def _own(self, variant: Variant) -> Sequence[Parameter]:
         if not callable(self.parameters):
