@@ -7,6 +7,11 @@ for each part. That second pass takes 8 S M N bytes for S parts, beside 2 M N K 
 product's own time on it: 42 % with parts of 2560 columns, which are the shortest. A product of up to 1024 columns has at most 4 columns
 of tiles of 256, so that 8192 rows fill half the compute units: it is cut for its many rows too, down to parts of 1536 columns, which are
 24 steps.
+
+No number of parts keeps all M within 1.25 of the fastest form. Predicted of bf16 on an MI355X at f0ce7c28, N = 10240 and K = 8192: one
+part takes 1.36 of its time at M = 1 and 1.25 at 16, two take 1.45 at 1, three 1.42 at 8192, where the second pass is 1067 x 3 / 8192 or
+39 %. N = 6144 and K = 4096: one part takes 1.68 at M = 256, where the fastest form has 5 that go along K at once; two parts pay 52 % for
+their second pass at 8192.
 """
 
 from __future__ import annotations
