@@ -92,6 +92,19 @@ def test_where_code_objects_are_found(folder: Path, tmp_path: Path) -> None:
                         "lib.a": "a static library whose member at 0x8 has no size"}
 
 
+def test_a_file_named_as_a_code_object_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pointer.co").write_text("version https://git-lfs")
+    (tmp_path / "junk.hsaco").write_bytes(b"\x7fELF junk")
+    (tmp_path / "plain.txt").write_text("no kernel")
+    (tmp_path / "a.co").write_bytes(assemble(SOUND, "gfx942"))
+    (tmp_path / "again.co").write_bytes(assemble(SOUND, "gfx942"))
+    with zipfile.ZipFile(tmp_path / "w.whl", "w") as wheel:
+        wheel.writestr("k.hsaco", "")
+        wheel.writestr("k.py", "")
+    failed = {found.file.rpartition("/")[2] for found in FoundObjects([tmp_path]) if found.failure}
+    assert failed == {"pointer.co", "junk.hsaco", "w.whl!k.hsaco"}
+
+
 def test_what_is_said_of_each(folder: Path) -> None:
     assert judged((folder / "good.co").read_bytes()) == ()
     assert judged((folder / "deep" / "faulty.co").read_bytes()) == (("f", "W001", "error"),)

@@ -1,6 +1,7 @@
 """The code objects in files: alone, in offload bundles, shared libraries, static libraries, wheels and other archives.
 
-Each content counts once. What is for other GPUs is counted and passed over, as is every file that holds none.
+Each content counts once. What is for other GPUs is counted and passed over, as is every file that holds none, but for those that are
+named as code objects.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _AMDGPU = EM_AMDGPU.to_bytes(2, "little")
 _FAT_SECTION = b".hip_fatbin\0"
 _ZIP = b"PK\x03\x04"
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_NAMED = (".hsaco", ".co")
 _LIBRARY, _LIBRARY_MEMBER, _LIBRARY_SIZE = b"!<arch>\n", 60, slice(48, 58)  # ar(5): its header, and the size in a member's
 
 
@@ -67,6 +69,7 @@ class FoundObjects:
         self.files, self.read = len(self._files), 0
         self.others: Counter[str] = Counter()
         self._seen: set[bytes] = set()
+        self._met = 0  # code objects, seen before or for other GPUs too
 
     def __iter__(self) -> Iterator[FoundObject]:
         for path in self._files:
@@ -75,8 +78,11 @@ class FoundObjects:
 
     def _guarded(self, file: str, found: Iterator[FoundObject]) -> Iterator[FoundObject]:
         """What is found before something fails, then the failure: the next file has nothing to do with it."""
+        met = self._met
         try:
             yield from found
+            if met == self._met and file.endswith(_NAMED):
+                raise AsmgenError("its name is a code object's, but it holds none: damaged, or another kind of file")
         except AsmgenError as error:
             yield FoundObject(file, failure=str(error).removeprefix(f"{file}: "))
         except (OSError, RuntimeError, EOFError, zipfile.BadZipFile, tarfile.TarError) as error:  # RuntimeError: a zip with a password
@@ -127,6 +133,7 @@ class FoundObjects:
                 bundled = _bundles(part)
                 found = [(entry.target, entry.data) for entry in entries(bundled)] if bundled else []
                 alone = False
+            self._met += len(found)
             for target, code in found:
                 if target and target.partition(":")[0] not in ARCHITECTURES:
                     self.others[target] += 1
