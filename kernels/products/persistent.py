@@ -15,7 +15,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.batch import to_matrices, to_matrix_of_c
-from asmgen.kernels.products.contract import shows_whole_tile
+from asmgen.kernels.products.contract import DOTS, shows_whole_tile
 from asmgen.kernels.products.sides import argument, divide_by_edge, edges
 
 PERSISTENT = ag.Parameter("persistent", "build", bool, "as many workgroups as the compute units hold take one tile after another; the next "
@@ -29,6 +29,8 @@ _SHARING_EDGE = 6400
 """The same, with tiles of each size that are no whole round on any GPU."""
 _FEW_ROWS_DEPTH = 4096
 """K of the typical product of few rows: hidden sizes of models are 2880 to 8192 (`modelshapes`)."""
+_WITH_A_ROUND = 5
+"""Steps of a loop of three copies whose loads run two steps ahead, with a round of it."""
 _LEAST_WORTH = 128 * 256
 """Elements of a tile from which on the next one's loads are worth a build of their own: a D of several rounds of smaller ones has a round
 of larger ones, which load less."""
@@ -96,9 +98,11 @@ def persistent_options(p: ag.Values, variant: ag.Variant) -> list[dict[str, Any]
 def several_tiles(contract: ag.KernelContract) -> dict[str, Any]:
     """What differs in the typical problem of a build: persistent workgroups have several tiles each, and those of `streams` shared ones,
     because what lies between two of them has to be in the figures from which a choice is made. Variants of few rows have no more than a
-    tile of them, whose rows of B come from far memory, and as many steps as such products have."""
-    if shows_whole_tile(str(contract.parameter("schedule").default)):
-        return {"m": int(str(contract.parameter("tile").default).partition("x")[0]), "k": _FEW_ROWS_DEPTH}
+    tile of them, whose rows of B come from far memory, and as many steps as such products have; `dots` at least a round of its loop, by
+    which other numbers of steps are judged."""
+    if shows_whole_tile(schedule := str(contract.parameter("schedule").default)):
+        rows, _, depth = map(int, str(contract.parameter("tile").default).split("x"))
+        return {"m": rows, "k": max(_FEW_ROWS_DEPTH, _WITH_A_ROUND * depth if schedule == DOTS else 0)}
     if not set(PERSISTENT_ARGUMENTS) <= set(contract.given):
         return {}
     edge = _SHARING_EDGE if any(one.name == "share" for one in contract.given) else _TYPICAL_EDGE

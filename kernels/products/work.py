@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.products.contract import is_dealt, is_persistent, is_streamed
+from asmgen.kernels.products.contract import DOTS, is_dealt, is_persistent, is_streamed
+from asmgen.kernels.products.dots import EDGE, together_of
 from asmgen.kernels.products.persistent import persistent_grid, tiles_of
 from asmgen.kernels.products.sides import edges, side
 from asmgen.kernels.products.split import steps_of_parts
@@ -43,8 +44,11 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     if is_persistent(p):
         return _persistent_work(p, variant, bits, line)
     alone = {"batch": 1} if batch > 1 else {}
-    return ag.LaunchWork({**p, "k": k, **strides, **alone}, traced, np.tile(np.repeat(parts, tiles), batch), 2.0 * rows * columns * depth,
-                         _read_bytes(p, bits), _needed(p))
+    flops = 2.0 * rows * columns * depth
+    if variant.schedule == DOTS:  # of an instruction's products those of different pieces of K are for nothing
+        flops *= EDGE / together_of(rows, columns // variant.wave_count)
+    return ag.LaunchWork({**p, "k": k, **strides, **alone}, traced, np.tile(np.repeat(parts, tiles), batch), flops, _read_bytes(p, bits),
+                         _needed(p))
 
 
 def _read_bytes(p: ag.Values, bits: int) -> int:
