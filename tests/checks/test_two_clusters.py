@@ -109,11 +109,10 @@ RACY = {
 
 
 def races(code: str) -> bool:
-    """Whether any of a few numbers of steps races on the emulator."""
+    """Whether an odd number of steps races on the emulator, which is enough for a cluster that gains a barrier in two steps."""
     (program,) = read_text(text_of(code), None, "k", "k.s")
     data = np.arange(4096, dtype=np.uint32)
-    return any("lds-race" in launch("gfx950", program, block=(512, 1, 1), buffers=[data], values=[steps], lds=0xa000).checks
-               for steps in (3, 6))
+    return "lds-race" in launch("gfx950", program, block=(512, 1, 1), buffers=[data], values=[7], lds=0xa000).checks
 
 
 @pytest.mark.slow
