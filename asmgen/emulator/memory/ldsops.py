@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from asmgen.emulator.memory.lanes import array_view, load_narrow, load_words, si
 from asmgen.emulator.memory.ldslanes import bind_crossing, transposed
 from asmgen.emulator.semantics.values import write_lanes
 from asmgen.isa import lds_arrays as banks
+from asmgen.isa.bankcost import DWORD
+from asmgen.isa.lds import rule
 from asmgen.isa.opcode import MemoryUse as MemoryRow
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
@@ -383,6 +385,17 @@ def _count_banks(instruction: Instruction, position: int, group: Group, base: Ad
                  context: LdsContext) -> None:
     addresses = np.stack([base + location.offset for location in where], axis=-1) if len(where) > 1 else base + where[0].offset
     assert context.bank_count is not None
-    bits, lanes = 8 * where[0].size, group.lanes()
-    extra = banks.conflicts(context.machine.arch.name, instruction.name, addresses, bits, lanes)
+    bits, lanes, arch = 8 * where[0].size, group.lanes(), context.machine.arch.name
+    turn = DWORD * rule(arch, instruction.name).banks  # addresses so far apart have the same bank
+    low = int(addresses.min())
+    extra = _extra_cycles(arch, instruction.name, (addresses - (low - low % turn)).tobytes(), addresses.shape, bits, lanes.tobytes())
     context.bank_count.add(position, instruction, bits, extra, addresses, lanes)
+
+
+@lru_cache(maxsize=256)  # rounds of a loop have the same addresses, or some turns of the banks on
+def _extra_cycles(arch: str, op: str, addresses: bytes, shape: tuple[int, ...], bits: int, lanes: bytes) -> NDArray[np.int64]:
+    """`lds_arrays.conflicts` of arrays as bytes."""
+    active = np.frombuffer(lanes, bool).reshape(shape[:2])
+    extra = banks.conflicts(arch, op, np.frombuffer(addresses, np.int64).reshape(shape), bits, active)
+    extra.setflags(write=False)
+    return extra
