@@ -48,7 +48,7 @@ def drawn_build(random: np.random.Generator) -> tuple[str, str, dict[str, Any]]:
         if True in library.contract_of(variant).parameter("any_k").choices:
             build["any_k"] = bool(random.random() < 0.4)
         if "persistent" not in build and random.random() < 0.3:
-            build |= {"a_layout": "row", "b_layout": "row", "split_k": 1, str(random.choice(["persistent", "stream_k"])): True}
+            build |= {"split_k": 1, str(random.choice(["persistent", "stream_k"])): True}
         try:
             library.contract_of(variant, build).resolve_build(build)
         except ContractError:

@@ -5,7 +5,8 @@ A `Walk` shows the matrix to its end by one descriptor, so below 4 GiB. A `Desce
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import asmgen as ag
 
@@ -13,9 +14,12 @@ import asmgen as ag
 @dataclass(eq=False)
 class Descent(ag.Walk):
     """Rows that go down by `count` with every iteration of a loop. `descent.step(t + 2)` are those of iteration t + 2. From `own`, which
-    nothing else needs, the descriptor is made."""
+    nothing else needs, the descriptor is made. `to_first(pointer, left)` says where the first row is by what registers hold then, and how
+    many of its elements there are. Those `like` another one go down as far in an iteration, by its register."""
 
     own: tuple[ag.Reg, ...] = ()
+    to_first: Callable[[ag.Reg, ag.Reg], None] | None = None
+    like: Descent | None = None
 
     @property
     def reach(self) -> int | None:
@@ -36,6 +40,8 @@ class Descent(ag.Walk):
     def _make_pace(self, k: ag.KernelBuilder) -> ag.Reg:
         assert k.registers is not None
         stride = self.matrix.stride_bytes(k)
+        if self.like is not None and self.like.pace is not None:
+            return self.like.pace
         pace = k.registers.sgprs(1, k.registers.unused(f"{self.matrix.name}_pace"), note="bytes an iteration")
         k.s_mul_i32(pace, stride, self.count)
         return pace
@@ -47,6 +53,26 @@ class Descent(ag.Walk):
             k.registers.spare(*self.own, at_need=True)
         for descriptor in self.descriptors.values():
             for _ in range(ahead - self.ahead):
+                k.s_sub_u32(descriptor[0], descriptor[0], self.pace)
+                k.s_subb_u32(descriptor[1], descriptor[1], 0)
+
+    @property
+    def goes_over(self) -> bool:
+        """Whether it knows where the first row is."""
+        return self.to_first is not None
+
+    def show_next(self, k: ag.KernelBuilder, back: int, ended: ag.Reg) -> None:
+        """The rows of the first iteration of a next item, or so many iterations before them, or nothing where `ended` is not 0. Changes
+        SCC."""
+        assert self.to_first is not None and self.pace is not None
+        with k.scratch("next_lines", 2, "s") as pointer, k.scratch("next_elements", file="s") as left:
+            self.to_first(pointer, left)
+            shown = ag.Rows(replace(self.matrix, pointer=pointer, columns_register=left), 0, 0, self.count, self.descriptors)
+            shown.show_again(k)
+        k.s_cmp_lg_u32(ended, 0)
+        for descriptor in self.descriptors.values():
+            k.s_cselect_b32(descriptor[2], 0, descriptor[2])
+            for _ in range(back):
                 k.s_sub_u32(descriptor[0], descriptor[0], self.pace)
                 k.s_subb_u32(descriptor[1], descriptor[1], 0)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import asmgen as ag
 from asmgen.kernels.products.batch import to_matrix_of_c
 from asmgen.kernels.products.factors import Factors
+from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.sides import argument, d_by_columns, result
 
 LoadFactors = Callable[[Sequence[ag.Corner], ag.Reg, ag.Reg, ag.WaveIndex | None], Factors]
@@ -152,7 +153,10 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
                 with k.registers.scope("factors of a corner"):
                     factors([at.corner], at.row, at.column, None).apply(at.corner)
             rows = at.corner.tile.rows
-            ag.scale_and_add(k, [at.corner], c.rows(at.row, rows), at.column, None, wn, alpha, beta)
+            of_c = c.rows(at.row, rows)
+            ag.scale_and_add(k, [at.corner], of_c, at.column, None, wn, alpha, beta)
+            if onward and any(by_columns(k.parameters, name) for name in "ab"):  # its sources leave no registers for C and D at once
+                k.registers.release(*of_c.descriptors.values())
             if bias is not None:
                 add_bias(k, [at.corner], bias, at.row, at.column, wn)
             ag.store(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, at.corner.tile.columns * wn.count)

@@ -16,9 +16,10 @@ Variants of the schedule `elements` load element by element, of either layout (`
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import asmgen as ag
-from asmgen.kernels.products.contract import ELEMENTS
+from asmgen.kernels.products.contract import ELEMENTS, is_persistent
 from asmgen.kernels.products.descent import Descent
 from asmgen.kernels.products.elements import element_feed
 from asmgen.kernels.products.feed import Feed
@@ -42,6 +43,9 @@ class ColumnFeed(Feed):
     def begin(self, matrix: ag.Matrix, first: ag.Reg) -> None:
         """Each half has lines of its own, which go down along K."""
         self.halves = [lines_from(self.k, matrix, first, half * self.rows, self.depth) for half in range(2)]
+        if is_persistent(self.k.parameters):  # whose registers are few
+            for one, other in (self.halves, self.halves[::-1]):
+                one.like = other
 
     def take(self, tile: ag.Tile, cell: ag.SharedPart, wave: ag.WaveIndex) -> None:
         """The wave's part of a half that lies in a cell."""
@@ -137,10 +141,24 @@ def _transposing(k: ag.TileBuilder, name: str, fragment: ag.Fragment, rows: int,
 def lines_from(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, further: int, depth: int) -> Descent:
     """The lines of a matrix from their element `first` + `further` on. Lines that have no such element show their last ones instead:
     nothing of it is used."""
-    size = matrix.bits // 8
     name = f"{matrix.name}{further or ''}"
-    pointer = k.registers.sgprs(2, k.registers.unused(f"{name}_lines"), align=2)
-    left = k.registers.sgprs(1, k.registers.unused(f"{name}_elements"), note="elements of a line from there on")
+    own: tuple[ag.Reg, ...]
+    if k.arch == "gfx950" and is_persistent(k.parameters) and not all(by_columns(k.parameters, one) for one in "ab"):  # a descriptor's
+        own = (k.registers.sgprs(4, k.registers.unused(f"{name}_lines"), align=4),)
+        pointer, left = own[0][0:1], own[0][2]
+    else:
+        pointer = k.registers.sgprs(2, k.registers.unused(f"{name}_lines"), align=2)
+        left = k.registers.sgprs(1, k.registers.unused(f"{name}_elements"), note="elements of a line from there on")
+        own = pointer, left
+    to_lines = partial(_to_lines, k, matrix, first, further)
+    to_lines(pointer, left)
+    lines = ag.Matrix(name, matrix.dtype, pointer, matrix.rows_register, left, matrix.stride, matrix.least, matrix.most)
+    return Descent(lines, 0, 0, depth, own=own, to_first=to_lines)
+
+
+def _to_lines(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, further: int, pointer: ag.Reg, left: ag.Reg) -> None:
+    """Where `lines_from` has its lines in the matrix as it lies now, and how many of their elements there are. Changes SCC."""
+    size = matrix.bits // 8
     assert isinstance(matrix.columns_register, ag.Reg)
     with k.scratch("first_element", file="s") as at, k.scratch("last_line", file="s") as last:
         k.s_add_u32(at, first, further)
@@ -152,5 +170,3 @@ def lines_from(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, further: int
         k.s_mul_i32(at, at, size)
         k.s_add_u32(pointer[0], matrix.pointer[0], at)
         k.s_addc_u32(pointer[1], matrix.pointer[1], last)
-    lines = ag.Matrix(name, matrix.dtype, pointer, matrix.rows_register, left, matrix.stride, matrix.least, matrix.most)
-    return Descent(lines, 0, 0, depth, own=(pointer, left))

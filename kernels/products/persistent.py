@@ -16,6 +16,7 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.products.batch import to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import DOTS, shows_whole_tile
+from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.sides import argument, divide_by_edge, edges
 
 PERSISTENT = ag.Parameter("persistent", "build", bool, "as many workgroups as the compute units hold take one tile after another; the next "
@@ -69,7 +70,8 @@ def _rules(name: str) -> tuple[ag.Rule, ...]:
 
     return (
         rule("split_k=1", ("split_k",), lambda p: p.get("split_k", 1) == 1),
-        rule("A and B by rows", ("a_layout", "b_layout"), lambda p: p["a_layout"] == p["b_layout"] == "row"),
+        rule("a k of whole steps where A or B is stored by columns", ("a_layout", "b_layout", "any_k"),
+             lambda p: not p["any_k"] or p["a_layout"] == p["b_layout"] == "row"),
         rule(f"a k of at least {LEAST_STEPS} steps", ("k", "tile"), lambda p: p["k"] >= LEAST_STEPS * tile_of(p)[2]),
         rule(f"fewer than {_MOST_TILES} tiles", ("m", "n", "batch", "tile"), lambda p: tiles_of(p, tile_of(p)) < _MOST_TILES),
     )
@@ -203,11 +205,16 @@ class Tiles:
         """The pointers to A and B go on to a column of K, or back from it. Changes SCC."""
         k = self.k
         add, carry = (k.s_sub_u32, k.s_subb_u32) if back else (k.s_add_u32, k.s_addc_u32)
-        with k.scratch("bytes_before", file="s") as before:
-            k.s_mul_i32(before, column, operand_bits(k) // 8)
+        with k.scratch("bytes_before", 2, "s") as before:
             for name in "ab":
                 pointer = k.argument(name)
-                add(pointer[0], pointer[0], before)
+                if by_columns(k.parameters, name):
+                    _bytes_of_lines(k, name, column, before)
+                    add(pointer[0], pointer[0], before[0])
+                    carry(pointer[1], pointer[1], before[1])
+                    continue
+                k.s_mul_i32(before[0], column, operand_bits(k) // 8)
+                add(pointer[0], pointer[0], before[0])
                 carry(pointer[1], pointer[1], 0)
 
     def pass_without_last(self, label: str) -> None:
@@ -243,6 +250,14 @@ def locate(k: ag.TileBuilder, number: ag.Reg, row0: ag.Reg, column0: ag.Reg, mat
             ag.Divisor(k, columns, reciprocal).divide(k, row0, column0, own)
     k.s_mul_i32(row0, row0, tm)
     k.s_mul_i32(column0, column0, tn)
+
+
+def _bytes_of_lines(k: ag.TileBuilder, name: str, lines: ag.Reg, out: ag.Reg) -> None:
+    """The bytes, in 64 bits, of so many lines of A or B."""
+    k.s_mul_i32(out[0], lines, k.argument(f"ld{name}"))
+    k.s_mul_hi_u32(out[1], lines, k.argument(f"ld{name}"))
+    if operand_bits(k) > 8:
+        k.s_lshl_b64(out, out, (operand_bits(k) // 8).bit_length() - 1)
 
 
 def operand_bits(k: ag.TileBuilder) -> int:

@@ -79,9 +79,15 @@ def begin_feeds(k: ag.TileBuilder, steps: ag.Reg, dtypes: tuple[str, str], feeds
     if left is None:
         a, b = operands(k, steps, *dtypes)
     else:
-        a, b = (replace(operand(k, name, dtype), columns_register=left) for name, dtype in zip("ab", dtypes, strict=True))
+        a, b = (_from_item(k, name, dtype, left) for name, dtype in zip("ab", dtypes, strict=True))
     feeds[0].begin(a, row0)
     feeds[1].begin(b, column0)
+
+
+def _from_item(k: ag.TileBuilder, name: str, dtype: str, left: ag.Reg) -> ag.Matrix:
+    """A or B with so many columns of K left, or lines where these are lines."""
+    made = operand(k, name, dtype)
+    return replace(made, rows_register=left) if by_columns(k.parameters, made.name) else replace(made, columns_register=left)
 
 
 def operand(k: ag.TileBuilder, name: str, dtype: str) -> ag.Matrix:

@@ -51,10 +51,12 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     # LDS map, and what is on its way there
     of_a, of_b = feed_of(k, "a", "A", fa, tm, stages), feed_of(k, "b", "B", fb, tn, stages, paired)
 
-    # beside a bias, 8 waves of 256 x 256 have no room for the last step, nor have 4 whose registers transpose lines, nor 8 of those at all
+    # beside a bias, 8 waves of 256 x 256 have no room for the last step, nor have 4 whose registers transpose lines, nor 8 of those at all;
+    # a next tile's lines leave too few scalar registers for it
     transposing = (of_a.transposes or of_b.transposes) and stages == 1
     full = transposing and not interleaved
-    overlaps = tm * tn < 256 * 256 or not full and (k.p.bias == "none" or interleaved and not transposing)
+    crowded = transposing and is_persistent(k.parameters) and k.p.bias != "none"
+    overlaps = not crowded and (tm * tn < 256 * 256 or not full and (k.p.bias == "none" or interleaved and not transposing))
 
     wm, wn = k.wave_grid(down, across)
     tiles: Tiles | None = None

@@ -38,8 +38,8 @@ OF_FP8: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
      {"m": 136, "n": 512, "k": 512, "workgroups": 1, "batch": 2}),
     ("gfx950", {"tile": "128x128x128", "schedule": "interleave", "bias": "row"},
      {"m": 130, "n": 300, "k": 640, "workgroups": 2, "batch": 2, "alpha": 0.5}),
-    ("gfx942", {"tile": "128x128x128", "schedule": "interleave", "scales": "row"},
-     {"m": 130, "n": 128, "k": 384, "workgroups": 1, "batch": 2, "beta": 2.0}),
+    ("gfx942", {"tile": "128x128x128", "schedule": "interleave", "scales": "row", "a_layout": "column"},
+     {"m": 132, "lda": 144, "n": 128, "k": 384, "workgroups": 1, "batch": 2, "beta": 2.0}),
 ]
 ALL = [(LIBRARY, *case) for case in CASES] + [(FP8, *case) for case in OF_FP8]
 
@@ -118,7 +118,7 @@ def test_each_instruction_is_executed() -> None:
 
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"k": 128}, "a k of at least 3 steps"), ({"k": 191, "lda": 192, "ldb": 192}, "a k of at least 3"), ({"split_k": 2}, "needs split_k=1"),
-    ({"b_layout": "column"}, "A and B by rows"),
+    ({"b_layout": "column", "k": 258, "lda": 264}, "whole steps where A or B"),
     ({"schedule": "in-order"}, "persistent"), ({"m": (1 << 31) - 1, "n": 8192, **SMALL}, "fewer than"),
 ])
 def test_what_no_chain_serves_is_refused(values: dict[str, Any], sentence: str) -> None:

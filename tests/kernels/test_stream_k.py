@@ -90,7 +90,11 @@ FORMS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
      {"m": 17, "n": 262, "k": 1101, "lda": 1104, "ldb": 1104, "workgroups": 3, "share": 2, "alpha": 1.5}),
     ("gemm-fp8", "gfx942", {"tile": "128x128x128", "schedule": "interleave", "scales": "row", "any_k": True, "pointers": True},
      {**BATCH, "k": 1025, "lda": 1040, "ldb": 1040, "beta": 1.5}),
-    ("gemm-bf16", "gfx942", {"tile": "128x128x64", "schedule": "interleave", "dtype": "f16", "bias": "column"}, {**BATCH, "k": 512}),
+    # stored by columns: lines of B whose registers transpose them, then of both
+    ("gemm-bf16", "gfx942", {"tile": "128x128x64", "schedule": "interleave", "dtype": "f16", "bias": "column", "b_layout": "column"},
+     {**BATCH, "n": 134, "ldb": 136, "k": 512}),
+    ("gemm-bf16", "gfx950", {**SMALL, "a_layout": "column", "b_layout": "column"},
+     {**BATCH, "m": 18, "n": 134, "lda": 24, "ldb": 136, "k": 576, "beta": 0.5}),
 ]
 
 
@@ -126,7 +130,7 @@ def test_forms_are_right(number: int) -> None:
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"k": 192}, "stream_k=true needs a k of at least 4 steps"), ({"k": 255, "lda": 256, "ldb": 256}, "at least 4 steps"),
     ({"split_k": 2}, "needs split_k=1"),
-    ({"a_layout": "column"}, "A and B by rows"), ({"invariant": True}, "needs stream_k=false"),
+    ({"a_layout": "column", "k": 258, "ldb": 264}, "whole steps where A or B"), ({"invariant": True}, "needs stream_k=false"),
     ({"schedule": "in-order"}, "stream_k"), ({"workgroups": 1 << 29, "m": 1 << 20}, "chunks of 4 steps"),
     ({**SMALL, "workgroups": 3, "m": 1024, "k": 4096, "share": 3}, "share must be at least"),
 ])

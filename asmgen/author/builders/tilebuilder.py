@@ -319,6 +319,11 @@ class TileBuilder(KernelBuilder):
         every = ClosingWalks(tuple(self.columns.values()))
         return every if every.walks and every.closes and not self.walks and not self.offsets else None
 
+    def chained(self) -> ClosingWalks | None:
+        """The sources, if all of them can go over to the next item of a chain."""
+        every = ClosingWalks(tuple(self.columns.values()), tuple(self.walks))
+        return every if every.goes_over and not self.offsets else None
+
     def follows_sources(self, unit: Unit) -> bool:
         """Whether a unit's addresses depend on the sources' offset."""
         offsets = [walk.gone for walk in self.walks] + [columns.offset for columns in self.columns.values()]

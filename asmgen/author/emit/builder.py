@@ -432,7 +432,8 @@ class Builder(LoopSources):
         try:
             yield register
         finally:
-            self.registers.release(register)
+            if self.registers.holds(register):  # who gave it as spare no longer has it at need
+                self.registers.release(register)
             if reserved is not None:
                 reserved.give(register)
 

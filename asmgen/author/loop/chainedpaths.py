@@ -59,7 +59,7 @@ class ChainedPaths:
     """Emits them: `emit` all that stands before the epilogue, `close` what stands after it."""
 
     def __init__(self, copies: Copies, count: Reg, chain: Chain, done: str, own: LoopRegisters) -> None:
-        k, sources = copies.k, copies.k.closing()
+        k, sources = copies.k, copies.k.chained()
         _refuse_others(copies, sources is not None and sources.farthest >= 1)
         assert sources is not None
         self.copies, self.k, self.count, self.chain, self.done, self.own = copies, k, count, chain, done, own
@@ -78,6 +78,11 @@ class ChainedPaths:
     def least(self) -> int:
         """The fewest steps of an item."""
         return self.far + 1
+
+    @property
+    def between_items(self) -> tuple[Reg, ...]:
+        """What holds nothing while an epilogue runs: the way to the next item writes it before it is read."""
+        return (self.own.rounds, self.own.quotient, *((self.own.steady,) if self.chain.counted else ()))
 
     def emit(self) -> None:
         """All that stands before the epilogue."""
@@ -270,7 +275,8 @@ def _refuse_others(copies: Copies, closes: bool) -> None:
     """Refuse a step that cannot be part of a chain."""
     if not closes:
         raise PipelineError("a chain goes over from the sources of one item to those of the next: views along K that the step reads "
-                            "ahead, no walks, none read more than one iteration later than the farthest", copies.k.here())
+                            "ahead, no walks to the end of a matrix, none read more than one iteration later than the farthest",
+                            copies.k.here())
     if any(unit.tag.condition in ("first", "later") for unit in copies.units.every()):
         raise PipelineError("a chain of items has no operations under t.first or t.later", copies.k.here())
     if copies.k.counted:

@@ -143,6 +143,8 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             spent = changed & sum(reg.mask for reg in (count, plain) if isinstance(reg, Reg))
             k.pipelines.append(PipelineText(sharing, done, copies.filling, copies.lost, spent, leases, *_sums(units.every())))
             if chained is not None:  # its sources are read again after the epilogue
+                assert k.registers is not None
+                k.registers.spare(*chained.between_items, at_need=True)
                 _emit_epilogue(k, then, copies)
                 chained.close()
         k.loop_ends()

@@ -66,6 +66,10 @@ class LoopSources:
         """The sources of the pipeline, if all of them can close."""
         return None
 
+    def chained(self) -> ClosingSources | None:
+        """The sources of the pipeline, if all of them can go over to the next item of a chain."""
+        return None
+
     def follows_sources(self, unit: Unit) -> bool:
         """Whether a unit's address in memory depends on the iteration that `step_ends` counts."""
         return False

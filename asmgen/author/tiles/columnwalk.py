@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from asmgen.author.tiles.globals import Rows, begin_before
+from asmgen.author.tiles.globals import Rows, Walk, begin_before
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
@@ -101,19 +101,31 @@ class ColumnWalk:
 
 @dataclass(frozen=True)
 class ClosingWalks:
-    """All sources of a loop, which close together."""
+    """All sources of a loop, which close together. Those that go `down` the rows of a matrix go over to the next item of a chain too."""
 
     walks: tuple[ColumnWalk, ...]
+    down: tuple[Walk, ...] = ()
 
     @property
     def farthest(self) -> int:
         """The iterations ahead of the farthest sources."""
-        return max(max(walk.ahead.values(), default=0) for walk in self.walks)
+        return max(self._ahead(), default=0)
+
+    def _ahead(self) -> Iterator[int]:
+        """The iterations ahead of each."""
+        for walk in self.walks:
+            yield from walk.ahead.values()
+        yield from (rows.ahead for rows in self.down if rows.ahead is not None)
+
+    @property
+    def goes_over(self) -> bool:
+        """Whether all of them can go over to the next item of a chain."""
+        return self.closes and all(rows.goes_over for rows in self.down)
 
     @property
     def closes(self) -> bool:
         """Whether all of them can: none is read more than an iteration later than the farthest, and each walk but one has its own pace."""
-        late = any(self.farthest - own > 1 for walk in self.walks for own in walk.ahead.values())
+        late = any(self.farthest - own > 1 for own in self._ahead())
         return not late and all(walk.offset is not None for walk in self.walks) and sum(walk.own is None for walk in self.walks) <= 1
 
     @property
@@ -160,11 +172,19 @@ class ClosingWalks:
         now, or nothing where `ended` is not 0. The loop looks `ahead` iterations ahead. Changes SCC."""
         for walk in self.walks:
             walk.go_over(k, ahead, self.farthest, ended)
+        self._go_down(k, 0, ended)
 
     def go_over_late(self, k: KernelBuilder, ahead: int, ended: Reg) -> None:
         """A step later the same for those that are read an iteration later."""
         for walk in self.walks:
             walk.show_next(k, ahead, self.farthest - 1, ended)
+        self._go_down(k, 1, ended)
+
+    def _go_down(self, k: KernelBuilder, later: int, ended: Reg) -> None:
+        """Those down the rows that are read so many iterations later than the farthest. They go on once more before the later ones read."""
+        for rows in self.down:
+            if rows.ahead == self.farthest - later:
+                rows.show_next(k, later, ended)
 
     def _opened(self) -> Iterator[tuple[ColumnWalk, Reg, Reg]]:
         """Each walk with its offset and its pace."""

@@ -257,6 +257,15 @@ class Walk(Rows):
         assert self.gone is not None and self.pace is not None and self.ahead is not None
         k.s_mul_i32(self.gone, self.pace, self.ahead - ahead)
 
+    @property
+    def goes_over(self) -> bool:
+        """Whether it can go over to the next item of a chain, by `show_next`."""
+        return False
+
+    def show_next(self, k: KernelBuilder, back: int, ended: Reg) -> None:
+        """Its rows are `back` iterations before the first one of a chain's next item. Raises TileError where it has no next item."""
+        raise TileError(f"{self.matrix.name} is walked down to its end: it has no next item", k.here())
+
     def go_on(self, k: KernelBuilder, step: int = 0, count_and_room: tuple[Reg, Reg] | None = None) -> None:
         """One iteration on. Changes SCC. With a count, not beyond its last iteration; `step` is the number of the next step."""
         assert self.gone is not None and self.pace is not None and self.ahead is not None
