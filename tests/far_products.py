@@ -1,6 +1,6 @@
 """Products whose operands span 2, 4 and 16 GiB of memory, of which only touched pages exist: `python -m tests.far_products`.
 
-Batches far apart, lines far apart of matrices by rows and by columns, strides that no wide load serves: 64 cases, some bytes below and
+Batches far apart, lines far apart of matrices by rows and by columns, strides that no wide load serves: 65 cases, some bytes below and
 above each size.
 Values are small whole numbers, so D is exact in float32; what stands around each line of D is a canary.
 """
@@ -61,7 +61,7 @@ def built(build: tuple[tuple[str, Any], ...]) -> Built:
 
 
 def cases() -> list[FarCase]:
-    """64 of them."""
+    """65 of them."""
     small = {"m": 20, "n": 36, "k": 128}
     tiled, column = {"tile": "64x64x64"}, {"tile": "64x64x64", "a_layout": "column", "b_layout": "column"}
     found = []
@@ -76,7 +76,9 @@ def cases() -> list[FarCase]:
         found.append((tiled | {"d_layout": "column", "c_layout": "column"}, small | {"ldd": size // 4 // 36 + step}))
         found.append(({"schedule": "elements"}, small | {"m": 65, "k": 77, "lda": min(size // 2 // 65 + step, (1 << 25) - 1), "ldb": 79}))
     found += [({"schedule": "elements", "a_layout": "column"}, small | {"k": 99, "lda": 4 * GIB // 2 // 99 + 1}),
-              (tiled, small | {"batch": 3, "a_stride_batch": 8 * GIB, "b_stride_batch": 0})]
+              (tiled, small | {"batch": 3, "a_stride_batch": 8 * GIB, "b_stride_batch": 0}),
+              ({"schedule": "in-order", "tile": "64x64x32", "a_layout": "column", "b_layout": "column"},
+               small | {"lda": (1 << 25) - 8, "ldb": (1 << 25) - 8})]
     return [FarCase(tuple(sorted(build.items())), tuple(sorted({"ldd": shape["n"] + _AROUND, **shape}.items()))) for build, shape in found]
 
 
