@@ -100,6 +100,7 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
     whole = d.rows(row0, tm)
     bias = bias_of(k)
     held = factors if isinstance(factors, Factors) else None
+    full = bool(onward) and tm * tn >= 256 * 256  # the next tile's data leaves no registers for copies, nor for all of a bias beside pairs
     alone = bias is None and (factors is None or held is not None and not held.differ)
     again = k.fresh("with_nans") if alone and ag.doubted(k, k.p.out) else None
 
@@ -146,7 +147,7 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
         if not onward:
             to_matrix_of_c(k, k.ids["z"])
         beside = [held.of(corner) for corner in corners] if held is not None else ()
-        with ag.each_corner(k, corners, row0, column0, argument(k, "m"), wm, beside) as at:
+        with ag.each_corner(k, corners, row0, column0, argument(k, "m"), wm, beside, spent=full) as at:
             if held is not None:
                 held.at(at).apply(at.corner)
             elif callable(factors):
@@ -189,4 +190,6 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
     d.stride_bytes(k)
     straight = ag.Epilogue(guard, body, again, onward, together=True)  # the guard asks of the tile
     short = short and factors is None and again is None and not onward
+    if full and bias is not None and k.p.out != "f32" and corners[0].tile.registers.items[0].file == "v":
+        return ProductEpilogue(None, None, rest)
     return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest_in_parts if short else rest)

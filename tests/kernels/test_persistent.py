@@ -25,7 +25,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("gfx950", {**SMALL, "any_k": True, "pointers": True},
      {"m": 128, "n": 150, "k": 199, "lda": 200, "ldb": 216, "batch": 2, "workgroups": 3}),
     ("gfx950", {**SMALL, "window": 2, "chunk": 1, "preload": True}, {"m": 250, "n": 384, "k": 320, "workgroups": 2, "batch": 2}),
-    ("gfx950", {"tile": "256x128x64", "schedule": "ping-pong", "d_layout": "column", "c_layout": "column"},
+    ("gfx950", {"tile": "256x256x64", "schedule": "ping-pong", "d_layout": "column", "c_layout": "column"},
      {"m": 136, "n": 512, "k": 192, "workgroups": 2, "batch": 3, "a_stride_batch": 0}),
     ("gfx942", {**SMALL, "dtype": "f16", "bias": "column"}, {"m": 130, "n": 128, "k": 192, "workgroups": 1, "batch": 2, "beta": 2.0}),
 ]

@@ -37,11 +37,12 @@ class MovedCorner:
 
 @contextmanager
 def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, rows: Reg, wave: WaveIndex,
-                beside: Sequence[Sequence[Reg]] = (), in_parts: bool = False) -> Iterator[MovedCorner]:
+                beside: Sequence[Sequence[Reg]] = (), in_parts: bool = False, spent: bool = False) -> Iterator[MovedCorner]:
     """What is emitted within runs for each corner that begins before row number `rows` (an SGPR). With `in_parts` it takes the corner's
     accumulators, which must be AGPRs, from `each_part`.
 
-    Accumulators in AGPRs are spent after it. `row0` and `column0` are those of the workgroup's tile; the waves of number `wave` have theirs
+    Accumulators in AGPRs are spent after it, and those in VGPRs if they may be `spent`: the first corner's then serve the others, and no
+    registers are taken for a copy. `row0` and `column0` are those of the workgroup's tile; the waves of number `wave` have theirs
     so many times a corner's rows down. `beside` are VGPRs that go with each of the corners, as many for each. All corners are of one shape.
     """
     first = corners[0].tile
@@ -50,7 +51,8 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
     if in_parts and not through_first:
         raise TileError(f"each_corner: in_parts wants accumulators in AGPRs, and some of {first} are in VGPRs", k.here())
     parts = _rows_of_fragments(first) if in_parts else ()
-    moved = k.tile("corner", parts[0].rows if parts else first.rows, first.columns, first.fragment,
+    in_place = spent and not any(register.file == "a" for corner in corners for register in corner.tile.registers)
+    moved = first if in_place else k.tile("corner", parts[0].rows if parts else first.rows, first.columns, first.fragment,
                    note="accumulators of one corner at a time" if not parts else "a row of fragments at a time")
     count = len(beside[0]) if beside else 0
     held = k.registers.vgprs(count, "beside_corner", align=2, note="what goes with them") if count else None
@@ -69,7 +71,8 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
                 k.label(labels[position - 1])
             k.s_add_u32(row, row0, corner.row)
             k.s_add_u32(column, column0, corner.column)
-            for to, source in zip(moved.registers, corner.tile.registers, strict=True) if not through_first else ():
+            copied = not through_first and corner.tile is not moved
+            for to, source in zip(moved.registers, corner.tile.registers, strict=True) if copied else ():
                 k.emit("v_accvgpr_read_b32" if source.file == "a" else "v_mov_b32", to, source)
             for to, source in zip(first.registers, corner.tile.registers, strict=True) if through_first and position else ():
                 k.v_accvgpr_mov_b32(to, source)
@@ -89,7 +92,8 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
         k.s_add_u32(number, number, 1)
         k.s_cmp_lt_u32(number, len(corners))
         k.s_cbranch_scc1(loop)
-    k.registers.release("corner")
+    if not in_place:
+        k.registers.release("corner")
     if held is not None:
         k.registers.release(held)
 
