@@ -271,7 +271,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
         counts.append(report.launch.counts)
         checks.append(LimitCheck(report, built.kernel.contract, built.kernel.parameters, limits))
         claim = _with_addresses(claim, family, built, report, checks[-1], until + seconds / 2)
-        if claim.status == PROVEN and not waiting and limits.unseen():
+        if claim.status == PROVEN and not waiting and limits.unseen() and time.process_time() < until + seconds / 2:
             found = (check.other_way([dict(one.values) for one in others]) for check in checks)
             further = next((number for number in found if number is not None), None)
             waiting += [others.pop(further)] if further is not None else []
