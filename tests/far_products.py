@@ -1,7 +1,7 @@
 """Products whose operands span 2, 4 and 16 GiB of memory, of which only touched pages exist: `python -m tests.far_products`.
 
-Batches far apart, lines far apart of matrices by rows and by columns, strides that no wide load serves: 65 cases, some bytes below and
-above each size.
+Batches far apart, lines far apart of matrices by rows and by columns, strides that no wide load serves, products of few rows: 77
+cases, some bytes below and above each size.
 Values are small whole numbers, so D is exact in float32; what stands around each line of D is a canary.
 """
 
@@ -61,7 +61,7 @@ def built(build: tuple[tuple[str, Any], ...]) -> Built:
 
 
 def cases() -> list[FarCase]:
-    """65 of them."""
+    """65 of tiles, and 12 of few rows."""
     small = {"m": 20, "n": 36, "k": 128}
     tiled, column = {"tile": "64x64x64"}, {"tile": "64x64x64", "a_layout": "column", "b_layout": "column"}
     found = []
@@ -79,6 +79,10 @@ def cases() -> list[FarCase]:
               (tiled, small | {"batch": 3, "a_stride_batch": 8 * GIB, "b_stride_batch": 0}),
               ({"schedule": "in-order", "tile": "64x64x32", "a_layout": "column", "b_layout": "column"},
                small | {"lda": (1 << 25) - 8, "ldb": (1 << 25) - 8})]
+    dots, few = {"tile": "4x8x512", "schedule": "dot-products"}, {"m": 4, "n": 36, "k": 1100, "lda": 1100, "ldb": 1102}
+    for size, step in product((2 * GIB, 4 * GIB, 16 * GIB), (-1, 1)):
+        found += [(dots, few | {"batch": 2, "b_stride_batch": size // 2 + 2 * step}),
+                  (dots, few | {"ldb": min(size // 2 // 36 // 2 * 2 + 2 * step, (1 << 32) // 16 - (1 << 13))})]
     return [FarCase(tuple(sorted(build.items())), tuple(sorted({"ldd": shape["n"] + _AROUND, **shape}.items()))) for build, shape in found]
 
 
