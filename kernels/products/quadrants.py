@@ -103,7 +103,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     if tiles is not None:
         make_items(k, chosen, steps, schedule, group, tiles, corners, lambda onward: make_epilogue(
             k, corners, *tiles.own_first, wm, wn, overlaps=overlaps, onward=onward),
-            LastColumns(C, A, B[1], (of_a, of_b), tiles.own_first, (wm, wn), tiles))
+            LastColumns(C, A, B[1], (of_a, of_b), tiles.own_first, (wm, wn), tiles, idle=not interleaved and not is_even(k)))
         return
     any_k = takes_any_k(k.parameters)
     ends = make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps)
