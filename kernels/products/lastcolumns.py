@@ -153,7 +153,8 @@ def where_columns_are_left(k: ag.TileBuilder, multiply: Callable[[ag.TileBuilder
     k.s_and_b32(left, k.argument("k"), depth - 1)
     k.s_cbranch_scc0(without)
     k.s_sub_u32(column, k.argument("k"), left)
-    with k.apart(), tiles.at_own(column) if tiles is not None else nullcontext():
+    with k.apart(), k.registers.scope("K tail") if tiles is not None else nullcontext(), \
+            tiles.at_own(column) if tiles is not None else nullcontext():
         multiply(k, left, column)
     k.label(without)
     k.registers.release("k_left")
