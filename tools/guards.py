@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from asmgen.emulator.terms.decisions import Decision, Selection
+from asmgen.emulator.terms.decisions import Decision
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction
 from asmgen.tools.addressrun import AddressReport
@@ -24,7 +24,6 @@ class Guards:
         self._flow = control_flow(report.program)
         self._ways = ConstantWays(report.program, self._flow)
         self._position = {id(instruction): number for number, instruction in enumerate(report.program.instructions)}
-        self._selected: dict[int, list[Selection]] = {}
         self._once: dict[int, list[tuple[int, Decision]]] = {}
         self._reached: dict[tuple[int, bool], frozenset[int]] = {}
         self._both: dict[tuple[int, int, int], tuple[tuple[Decision, ...], tuple[Decision, ...]]] = {}
@@ -43,26 +42,15 @@ class Guards:
         """All other decisions before that execution that it met once: from there, both ways lead to the instruction."""
         return self._decided(instruction, wave, place)[1]
 
-    def leading(self, instruction: Instruction, wave: int, count: int) -> tuple[Decision, ...]:
-        """As `of`, where the wave had met so many branches."""
-        return self._at(instruction, wave, count)[0] if self.known else ()
-
     def position(self, instruction: Instruction) -> int:
         """Its number in the program, which is the same in all launches."""
         return self._position[id(instruction)]
 
     def went(self, instruction: Instruction, wave: int) -> frozenset[tuple[int, bool]]:
-        """The ways from which a wave came there: positions of branches and selections, and what SCC was."""
+        """The ways from which a wave came there: positions of branches, and what SCC was."""
         met = self._report.met.get((id(instruction), wave), ())
         ways = self._report.decisions.by_wave.get(wave, [])[:met[-1] if met else 0]
-        chosen = [(one.instruction, one.held) for one in self.selections(wave) if met and one.met <= met[-1]]
-        return frozenset((self._position[id(branch)], held) for branch, held in (*((one, held) for one, _, held in ways), *chosen))
-
-    def selections(self, wave: int) -> list[Selection]:
-        """Those of a wave."""
-        if wave not in self._selected:
-            self._selected[wave] = self._report.decisions.selections(wave)
-        return self._selected[wave]
+        return frozenset((self._position[id(branch)], held) for branch, _, held in ways)
 
     def _decided(self, instruction: Instruction, wave: int, place: int) -> tuple[tuple[Decision, ...], tuple[Decision, ...]]:
         met = self._report.met.get((id(instruction), wave), ())

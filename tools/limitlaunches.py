@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from asmgen.author.contract.contract import Formula, KernelContract, Values
 from asmgen.emulator.terms.accesses import AddressSequence
-from asmgen.emulator.terms.decisions import Decision, Selection
+from asmgen.emulator.terms.decisions import Decision
 from asmgen.emulator.terms.identities import Identities
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
+from asmgen.emulator.terms.termwords import RELATIONS
 from asmgen.isa.arch import LANES
 from asmgen.tools.addressrun import AddressReport
 from asmgen.tools.contractlimits import limit_launches
@@ -52,9 +53,8 @@ class Wrap:
 @dataclass
 class SeenAtLimits:
     """What launches of one program showed so far. `formulas` are those that were checked at the limits, with the decisions before them;
-    `ways` (instruction, branch or selection, what SCC was) those that led waves to accesses; `needed` such ways that legal launches need:
-    the access would wrap there by the formula of the other way, and is judged by its own one in a launch that went it. What legal launches
-    select is needed too, as a way to the selection itself: it may be what wraps."""
+    `ways` (instruction, branch, what SCC was) those that led waves to accesses; `needed` such ways that legal launches need: the access
+    would wrap there by the formula of the other way, and is judged by its own one in a launch that went it."""
 
     formulas: set[tuple[bytes, ...]] = field(default_factory=set)
     ways: set[tuple[int, int, bool]] = field(default_factory=set)
@@ -151,20 +151,17 @@ class LimitCheck:
     def wrap(self, until: float = math.inf) -> Wrap | str | None:
         """The first wrap, in the order of limits; why it cannot be told, as where the processor's time is `until`; or None. Offsets of
         buffers wrap where they then lie in range."""
-        parts, selections = self._formulas(), self._selections()
-        if not parts and not selections:
+        parts = self._formulas()
+        if not parts:
             return None
         involved = frozenset[str]().union(*(self._given(one.part) for one in parts))
         sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
                  and (parameter.name in involved or not parameter.default_from)]
         launches = limit_launches(self._contract, self._build, sizes)
         self.launches = len(launches)
-        if not launches and not parts:
-            return None
         if not launches:
             return "no launch at the contract's limits was found"
         samples, found, unknown = self._samples(launches), list[tuple[int, Wrap]](), ""
-        self._select(samples, selections)
         for formula in parts:
             if time.process_time() > until:
                 return f"the time was over before {len(parts)} formulas that may wrap were computed at the contract's limits"
@@ -184,7 +181,7 @@ class LimitCheck:
         return unknown or None
 
     def other_way(self, launches: Sequence[dict[str, Any]]) -> int | None:
-        """The number of the first of some launches in which waves go, or select, as legal launches need and none did that was followed."""
+        """The number of the first of some launches in which waves go as legal launches need and none did that was followed."""
         left = [one for way, one in self._wanted.items() if way not in self.judged.ways]
         samples = self._samples(launches) if left and launches else None
         found: list[int] = []
@@ -286,7 +283,7 @@ class LimitCheck:
         left &= np.asarray((off != 0) & (meant % _APART < _MEMORY), bool)
         if left.any():
             left &= ~self._dropped(values, formula)
-        for decision in (*formula.open, *self._chosen(formula)) if left.any() else ():
+        for decision in formula.open if left.any() else ():
             otherwise = left & self._otherwise(decision, samples)
             if otherwise.any():
                 self._need(decision, formula.others, formula.waves)
@@ -295,42 +292,10 @@ class LimitCheck:
         return (row, int(off[row])) if left[row] else None
 
     def _need(self, decision: Decision, accesses: Mapping[int, str], waves: Collection[int]) -> None:
-        """Note that legal launches go the other way to accesses, from a branch or a selection."""
+        """Note that legal launches go the other way from a branch to accesses."""
         way = self._guards.position(decision.branch), not decision.held
         self.judged.needed.update({(at, *way): (text, decision.branch.text) for at, text in accesses.items()})
         self._wanted.update({(at, *way): (decision, frozenset(wave % self._waves for wave in waves)) for at in accesses})
-
-    def _chosen(self, formula: _Formula) -> list[Decision]:
-        """The selections of scalars that the formula may have as the launch did: of what is made of the same arguments."""
-        names = self._given(formula.part)
-        return [one.decision for wave in sorted(formula.waves) for one in self._guards.selections(wave) if one.decision is not None
-                and (used := frozenset[str]().union(*(self._given(source or ()) for source in one.sources))) and used <= names]
-
-    def _selections(self) -> list[tuple[Selection, set[int]]]:
-        """Those of the launch with the waves that made them. What they did is a way to themselves."""
-        found: dict[tuple[Any, ...], tuple[Selection, set[int]]] = {}
-        for wave in self._report.decisions.by_wave:
-            for one in self._guards.selections(wave):
-                at = self._guards.position(one.instruction)
-                self.judged.ways.add((at, at, one.held))
-                if len(set(one.sources)) == 1:
-                    continue
-                key = at, one.held, self._text(one.decision) if one.decision is not None else b""
-                found.setdefault(key, (one, set()))[1].add(wave)
-        return [(one, waves) for (at, held, _), (one, waves) in found.items() if (at, at, not held) not in self.judged.ways]
-
-    def _select(self, samples: _Samples, selections: Sequence[tuple[Selection, set[int]]]) -> None:
-        """Note which other selections legal launches make; where that is not known, they may make all."""
-        for one, waves in selections:
-            at, text = self._guards.position(one.instruction), one.instruction.text
-            if one.decision is None:
-                self.judged.needed[at, at, not one.held] = text, text
-                continue
-            there = np.isin(samples.waves, [wave % self._waves for wave in waves]) & self._otherwise(one.decision, samples)
-            for decision in self._guards.leading(one.instruction, min(waves), one.met) if there.any() else ():
-                there &= ~self._otherwise(decision, samples)
-            if there.any():
-                self._need(one.decision, {at: text}, waves)
 
     def _otherwise(self, decision: Decision, samples: _Samples) -> Truths:
         """Where a decision is another one. Where that is not known, it is the same."""
@@ -344,11 +309,16 @@ class LimitCheck:
         return samples.otherwise[key]
 
     def _strides(self, part: Term) -> list[int]:
-        """Where products are functions, as they are too long for polynomials: the variables that are strides; else none."""
+        """Where products are functions, as they are too long for polynomials: the variables that are strides; else none. Raises ValueError
+        where the size of one decides a selection: addresses are not affine in it."""
         named = {parameter.name for parameter in self._contract.parameters if isinstance(parameter.default_from, Formula)}
         within = list(self._makings.variables(part))
         long = any(variable.name.startswith("mul") for _, variable in within)
-        return [number for number, variable in within if variable.given and variable.name in named] if long else []
+        strides = [number for number, variable in within if variable.given and variable.name in named] if long else []
+        if any(self._makings.of((((number,), 1),)) >> stride & 1 for number, variable in within if variable.name in RELATIONS
+               for stride in strides):
+            raise ValueError("a selection by a stride, beside products that are too long")
+        return strides
 
     def _meant(self, values: TermValues, formula: _Formula) -> tuple[Numbers, Numbers]:
         """The address or offset without a wrap, and by how much it is off: what the part is, or, as addresses are affine in strides, the

@@ -39,7 +39,9 @@ _DRAWN = 4
 _LOST = "by an instruction that the algebra has no rule for (docs/ALGEBRA.md), or by infinities: "
 _CHANCE = "a wrong term has the right residue with probability degree / 2^30 a run"
 _CANCELS = "what cancels in the formula, as a maximum does, is as launches on floats show it, on data that a wrong one ruins"
-_SIZES = "the kernel decides by sizes as in these launches: other sizes run the same code for more rounds and more workgroups"
+_SIZES = "the kernel decides and selects by sizes as in these launches: other sizes run the same code for more rounds and more workgroups"
+_ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the launches followed: of what other sizes select there, wraps " \
+    "are judged, not whether it is the right one"
 _WAYS = "where a size turns a branch from which both ways lead to an access, its address is as in a launch that went that way"
 
 
@@ -260,7 +262,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     if len(built.kernel.launches) > 1:
         assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
     claim = Claim(INDEX, PROVEN, scope, assumed)
-    limits, counts, checks = SeenAtLimits(), list[tuple[int, ...]](), list[LimitCheck]()
+    limits, counts, checks, selected = SeenAtLimits(), list[tuple[int, ...]](), list[LimitCheck](), dict[int, set[bool]]()
     longest = ran.launched[max(range(len(ran.counts)), key=lambda number: sum(ran.counts[number]))]
     chosen = ran.covering(judged)
     waiting = [*chosen, *([longest] if longest not in chosen else [])]
@@ -269,6 +271,8 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
         launched = waiting.pop(0)
         report = run_addresses(family, built, launched.values, launched.seed, program, launched.magnitude)
         counts.append(report.launch.counts)
+        for number, held in report.decisions.selected.items():
+            selected.setdefault(number, set()).update(held)
         checks.append(LimitCheck(report, built.kernel.contract, built.kernel.parameters, limits))
         claim = _with_addresses(claim, family, built, report, checks[-1], until + seconds / 2)
         if claim.status == PROVEN and not waiting and limits.unseen() and time.process_time() < until + seconds / 2:
@@ -281,6 +285,9 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     if unfollowed:
         why = f"addresses of {len(unfollowed)} instructions are followed in none of the launches"
         return replace(claim, status=UNKNOWN, reason=why, at=_placed(judged, unfollowed[0]))
+    one_sided = [one.text for one in judged.instructions if len(selected.get(id(one), ())) == 1]
+    if one_sided:
+        claim = replace(claim, assumptions=(*claim.assumptions, _ONE_SIDED.format(len(one_sided), one_sided[0])))
     return _with_ways(claim, limits)
 
 

@@ -18,14 +18,15 @@ from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.emulator.terms.polynomials import WORD, Monomial, Polynomials, Term, TermVariable
-from asmgen.emulator.terms.termwords import FUNCTIONS
+from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS
 
 Numbers = NDArray[Any]
 _MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
 _QUOTIENT = "floor / 2^"
 _HOLDS = 1 << 62
 """What absolute values of 64-bit arrays stay below, so that sums of two do not wrap."""
-_DIRECT = {"min": np.minimum, "max": np.maximum} | {f"{name}{width}": function for width in (16, 32) for name, function in (
+_DIRECT: dict[str, Any] = {"min": np.minimum, "max": np.maximum, "select": np.where, **RELATIONS} | {
+    f"{name}{width}": function for width in (16, 32) for name, function in (
     ("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor))}
 
 

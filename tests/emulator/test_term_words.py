@@ -11,7 +11,7 @@ import pytest
 from asmgen.emulator.carried.cells import UNKNOWN
 from asmgen.emulator.semantics import meaning
 from asmgen.emulator.terms.polynomials import Polynomials, Term
-from asmgen.emulator.terms.termwords import FUNCTIONS, TermTable, TermWord, TermWords
+from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS, TermTable, TermWord, TermWords
 
 LANES = 8
 ONE = ["v_not_b32", "v_bfrev_b32", "v_ffbh_u32", "v_ffbl_b32"]
@@ -69,6 +69,18 @@ def items(space: Space) -> list[TermWord]:
             space.variable("size", 0, (1 << 32) - 1), *fixed]
 
 
+def selected(space: Space, pool: list[TermWord]) -> TermWord:
+    """One of two words by a comparison of two others, a bit or the contrary of them."""
+    a, b, yes, no = (space.chance.choice(pool) for _ in range(4))
+    flag = space.words.compare(space.chance.choice([*RELATIONS]), space.chance.random() < 0.5, a, b)
+    flag = space.chance.choice([flag, space.words.bit(a, space.chance.randrange(32)), space.words.nonzero(a)])
+    flag = space.chance.choice([flag, space.words.contrary(flag)])
+    space.check(TermWord(flag.value.astype(np.uint32), flag.ids), "flag")
+    result = space.words.select(flag, yes, no)
+    space.check(result, "select")
+    return result
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_terms_are_what_they_say(seed: int) -> None:
     space = Space(seed)
@@ -77,6 +89,7 @@ def test_terms_are_what_they_say(seed: int) -> None:
         for _ in range(25):
             kinds = space.chance.choice([ONE, TWO, TWO, TWO, THREE])
             name = space.chance.choice(kinds)
+            pool.append(selected(space, pool))
             given = [space.chance.choice(pool) for _ in range(1 + (kinds is not ONE) + (kinds is THREE))]
             result: TermWord = meaning.VECTOR[name](space.words, *given)
             space.check(result, name)
@@ -149,6 +162,15 @@ def test_two_halves_of_a_pointer_with_an_offset_give_back_the_sum() -> None:
 
     low, carry = words.add_carry(word(pointer), word(offset))
     high, _ = words.add_carry(word(algebra.quotient(pointer, 32)), TermWord(np.zeros(1, np.uint32)), carry)
-    terms: list[Any] = [given.terms[int(words.ids_of(part)[0])] for part in (low, high)]
-    whole = algebra.add(algebra.truncated(terms[0], 32), terms[1], 1 << 32)
-    assert whole == algebra.add(pointer, offset)
+    def whole(*parts: TermWord) -> Term:
+        terms: list[Any] = [given.terms[int(words.ids_of(part)[0])] for part in parts]
+        return algebra.add(algebra.truncated(terms[0], 32), terms[1], 1 << 32)
+
+    assert whole(low, high) == algebra.add(pointer, offset)
+    other = algebra.variable("q", 0, (1 << 47) - 1)
+    flag = words.compare("lt", False, word(offset), TermWord(np.full(1, 9, np.uint32)))
+    ends = [words.select(flag, one, word(two)) for one, two in ((low, other), (high, algebra.quotient(other, 32)))]
+    text = algebra.text(whole(*ends))
+    assert text == "select(lt(offset, 9), p + offset, q)", "both halves are of the same pointer"
+    zero, one = (TermWord(np.full(1, number, np.uint32)) for number in (0, 1))
+    assert words.select(words.compare("lt", False, one, zero), word(pointer), word(other)).ids == word(other).ids

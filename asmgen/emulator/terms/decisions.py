@@ -1,4 +1,4 @@
-"""Which way waves go, as terms: each branch on SCC, with what was compared.
+"""Which way waves go, as terms: each branch on SCC, with what was compared. What scalar instructions select is a term itself.
 
 Code that only some sizes run follows such branches. A formula of an address there holds for these sizes alone.
 """
@@ -27,6 +27,7 @@ Numbers = NDArray[Any]
 _COMPARED = {"eq": operator.eq, "lg": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 _BITWISE = {"s_and_b32": operator.and_, "s_or_b32": operator.or_, "s_xor_b32": operator.xor}
 _NOTHING = ("", 0, 0)
+_SELECTS = ("s_cselect_", "s_cmov")
 
 
 @dataclass(frozen=True)
@@ -56,47 +57,33 @@ def _read(value: Numbers, kind: str) -> Numbers:
     return (value + signed) % WORD - signed
 
 
-@dataclass(frozen=True)
-class Selection:
-    """A scalar selection of a wave that had `met` so many branches: SCC was `held`, by a decision where that is known, and it took one of
-    the terms `sources`."""
-
-    met: int
-    instruction: Instruction
-    held: bool
-    decision: Decision | None
-    sources: tuple[Term | None, ...]
-
-
 @dataclass
 class DecisionTerms:
-    """The branches of all waves of a launch, in their order, and what scalar selections of registers went by."""
+    """The branches of all waves of a launch, in their order. `selected` says what SCC was, by scalar selection that other launches may make
+    otherwise."""
 
     state: TermState
+    selected: dict[int, set[bool]] = field(default_factory=dict)
     by_wave: dict[int, list[tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
-    _selected: dict[int, dict[tuple[int | str, ...], tuple[int, Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
     _written: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)  # by machine and wave: what SCC is
 
     def note(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What to note before an instruction runs."""
-        machine, written = carrier.machine, self._written
-        selects = instruction.name.startswith("s_cselect_")
-        given = [self._source(operand, carrier) for operand in instruction.operands[1:] if _plain(operand)] if selects else []
-        if selects or instruction.name in ("s_cbranch_scc0", "s_cbranch_scc1"):
+        machine, written, state = carrier.machine, self._written, self.state
+        if instruction.name.startswith(_SELECTS):
+            def select(group: Group) -> None:
+                flag = state.scc(machine, group)
+                if flag.ids is not None:
+                    varies = [not state.words.is_constant(number) for number in flag.ids.tolist()]
+                    self.selected.setdefault(id(instruction), set()).update(flag.value[varies].tolist())
+
+            return select
+        if instruction.name in ("s_cbranch_scc0", "s_cbranch_scc1"):
             def branch(group: Group) -> None:
                 first = machine.first_workgroup * (machine.waves // machine.workgroups)
                 known = written.get(id(machine), [_NOTHING] * machine.waves)
-                waves = np.arange(machine.waves)[group.select]
-                parts = [np.broadcast_to(source(group), waves.shape).tolist() for source in given]
-                sources = list(zip(*parts, strict=True)) if parts else [()] * len(waves)
-                for number, (wave, scc) in enumerate(zip(waves.tolist(), machine.scc[group.select].tolist(), strict=True)):
-                    met = instruction, known[wave], bool(scc)
-                    if selects:
-                        own = self._selected.setdefault(wave + first, {})
-                        own.setdefault((*sources[number], id(instruction), bool(scc), *known[wave]),
-                                       (len(self.by_wave.get(wave + first, ())), *met))
-                    else:
-                        self.by_wave.setdefault(wave + first, []).append(met)
+                for wave, scc in zip(np.arange(machine.waves)[group.select].tolist(), machine.scc[group.select].tolist(), strict=True):
+                    self.by_wave.setdefault(wave + first, []).append((instruction, known[wave], bool(scc)))
 
             return branch
         if "scc" not in instruction.opcode.writes:
@@ -132,12 +119,6 @@ class DecisionTerms:
         """The decisions of a wave whose parts are known, each with the number of branches that the wave met before."""
         found = [(number, self._known(*met)) for number, met in enumerate(self.by_wave.get(wave, []))]
         return [(number, decision) for number, decision in found if decision is not None]
-
-    def selections(self, wave: int) -> list[Selection]:
-        """Those of a wave, each the first time that it is made of the same terms: other sizes may select otherwise."""
-        return [Selection(first, instruction, held, self._known(instruction, written, held),
-                          tuple(self.state.table.terms[int(one)] for one in key[:-5]))
-                for key, (first, instruction, written, held) in self._selected.get(wave, {}).items()]
 
     def _known(self, instruction: Instruction, written: tuple[str, int, int], held: bool) -> Decision | None:
         name, one, other = written

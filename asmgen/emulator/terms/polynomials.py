@@ -64,6 +64,23 @@ class Polynomials:
         """What is no polynomial, of terms (or numbers and names)."""
         return self.variable(name, low, high, parts)
 
+    def selection(self, flag: Term, yes: Term, no: Term) -> Term:
+        """`yes` where the flag is 1, `no` where it is 0. Of two quotients it is the quotient of what is selected, as of the halves of
+        pointers."""
+        decided = self.constant(flag)
+        if decided is not None or yes == no:
+            return yes if decided or yes == no else no
+        parts = [self._divided(term) for term in (yes, no)]
+        if all(parts):
+            return self.quotient(self.selection(flag, *(part for part in parts if part is not None)), 32)
+        (first, last), (low, high) = self.bounds(yes), self.bounds(no)
+        return self.function("select", flag, yes, no, low=min(first, low), high=max(last, high))
+
+    def _divided(self, term: Term) -> Term | None:
+        """What a quotient by 2^32 is of."""
+        variable = self.variables[term[0][0][0]] if len(term) == 1 and term[0][1] == 1 and len(term[0][0]) == 1 else None
+        return variable.made_of[0] if variable is not None and variable.name == "floor / 2^32" else None
+
     @staticmethod
     def number(value: int) -> Term:
         """A constant."""

@@ -161,6 +161,27 @@ def bind_scalar(instruction: Instruction, carrier: HandleCarrier, state: TermSta
     return step
 
 
+def bind_comparison(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Action | None:
+    """s_cmp and s_bitcmp: SCC is a term of what they compare. None for others."""
+    name, machine, words = instruction.name, carrier.machine, state.words
+    if name.startswith("s_cmp_"):
+        _, _, relation, kind = name.split("_")
+        means: Any = lambda domain, a, b: domain.compare(relation, kind == "i32", a, b)  # noqa: E731
+    elif name in meaning.BIT_COMPARE:
+        means = meaning.BIT_COMPARE[name]
+    else:
+        return None
+    kinds = [spec.type for spec in instruction.form.operands]
+    values = [fetch_scalar(machine, operand, kind) for operand, kind in zip(instruction.operands, kinds, strict=True)]
+    handles = [_scalar_handles(carrier, operand, kind) for operand, kind in zip(blank(instruction).operands, kinds, strict=True)]
+
+    def step(group: Group) -> None:
+        given = [state.word(value(group), handle(group)) for value, handle in zip(values, handles, strict=True)]
+        state.keep_scc(machine, group, means(words, *given))
+
+    return step
+
+
 def _scalar_handles(carrier: HandleCarrier, operand: Any, kind: str) -> Callable[[Group], Handles]:
     count = 2 if "64" in kind else 1
     if not isinstance(operand, Reg) or operand.file != "s":

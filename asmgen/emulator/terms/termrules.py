@@ -24,7 +24,7 @@ from asmgen.emulator.shadow.undefineduses import use_of
 from asmgen.emulator.terms.accesses import AccessTerms
 from asmgen.emulator.terms.decisions import DecisionTerms
 from asmgen.emulator.terms.polynomials import WORD, Term
-from asmgen.emulator.terms.terminstructions import bind_function, bind_scalar, bind_to_scalar, bind_vector
+from asmgen.emulator.terms.terminstructions import bind_comparison, bind_function, bind_scalar, bind_to_scalar, bind_vector
 from asmgen.emulator.terms.termstate import TermState
 from asmgen.isa.registers import SGPR_BIT, Reg
 from asmgen.program.program import Instruction
@@ -104,7 +104,8 @@ class TermRules(Rules):
         if name in ("v_readfirstlane_b32", "v_readlane_b32"):
             return bind_to_scalar(instruction, carrier, self.state)
         if "salu" in classes:
-            return bind_scalar(instruction, carrier, self.state) or self._written(instruction, carrier, 0)
+            return bind_scalar(instruction, carrier, self.state) or bind_comparison(instruction, carrier, self.state) or self._written(
+                instruction, carrier, 0)
         if "valu" not in classes or "mfma" in classes:
             return self._written(instruction, carrier, UNKNOWN)
         if name.startswith("v_cmp"):

@@ -47,15 +47,15 @@ class TermState:
         kept[group.select] = flag.ids
 
     def scc(self, machine: Machine, group: Group) -> TermFlag:
-        """SCC as a truth, with its term where it is a carry."""
-        kept = self._scc.get(id(machine))
-        ids = None if kept is None else kept[group.select]
-        return TermFlag(machine.scc[group.select], ids if ids is not None and ids.all() else None)
+        """SCC as a truth, with its term."""
+        values, kept = machine.scc[group.select], self._scc.get(id(machine))
+        ids = np.full(values.shape, UNKNOWN, np.uint32) if kept is None else kept[group.select]
+        return TermFlag(values, self.filled(ids, values) if ids.any() else None)
 
     def keep_scc(self, machine: Machine, group: Group, flag: TermFlag | None) -> None:
-        """SCC was written."""
-        kept = self._scc.setdefault(id(machine), np.zeros(machine.waves, np.uint32))
-        kept[group.select] = 0 if flag is None or flag.ids is None else flag.ids
+        """SCC was written; None: by what has no rule."""
+        kept = self._scc.setdefault(id(machine), np.full(machine.waves, UNKNOWN, np.uint32))
+        kept[group.select] = UNKNOWN if flag is None else 0 if flag.ids is None else flag.ids.reshape(-1)
 
     # ---- operands ----
 

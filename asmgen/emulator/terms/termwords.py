@@ -5,6 +5,7 @@ A word's term is by lane; 0 is none: the run's own value, a constant. What is no
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,7 +83,7 @@ class TermWord:
 
 @dataclass(frozen=True)
 class TermFlag:
-    """A truth of the run, and its term, 0 or 1, where it is a carry."""
+    """A truth of the run, and its term, 0 or 1; None: a constant."""
 
     value: Array
     ids: Handles | None = None
@@ -98,6 +99,11 @@ class TermWords:
     def ids_of(self, word: TermWord | TermFlag) -> Handles:
         """Terms of a word, of a constant too."""
         return self.table.constants(word.value) if word.ids is None else word.ids
+
+    def is_constant(self, number: int) -> bool:
+        """Whether a term is the same in all launches, by its number."""
+        term = self.table.terms[number]
+        return term is not None and self.algebra.constant(term) is not None
 
     def _made(self, name: str, value: Array, make: Callable[..., Term | None], *words: TermWord | TermFlag, more: Any = ()) -> TermWord:
         if all(word.ids is None for word in words):
@@ -302,27 +308,50 @@ class TermWords:
         return self._made("extreme", value, make, a, b, more=(least, signed, width))
 
     def compare(self, relation: str, signed: bool, a: TermWord, b: TermWord) -> TermFlag:
-        """Of the run."""
-        return TermFlag(ARRAYS.compare(relation, signed, a.value, b.value))
+        """1 or 0 where bounds decide, else a function of what the registers hold."""
+        value, width, algebra = ARRAYS.compare(relation, signed, a.value, b.value), self.width(a), self.algebra
+
+        def make(x: Term, y: Term) -> Term:
+            held = [(algebra.as_signed if signed else algebra.truncated)(term, width) for term in (x, y)]
+            low, high = algebra.bounds(algebra.sub(held[0], held[1]))
+            signs = [sign for sign, may_be in ((-1, low < 0), (0, low <= 0 <= high), (1, high > 0)) if may_be]
+            found = {RELATIONS[relation](sign, 0) for sign in signs}
+            return algebra.number(int(found.pop())) if len(found) == 1 else algebra.function(relation, *held, high=1)
+
+        return self._flag((relation, signed, width), value, make, a, b)
+
+    def _flag(self, operation: tuple[Any, ...], value: Array, make: Callable[..., Term], *given: TermWord | TermFlag) -> TermFlag:
+        if all(one.ids is None for one in given):
+            return TermFlag(value)
+        return TermFlag(value, self.table.applied(operation, make, *map(self.ids_of, given)))
 
     def select(self, condition: TermFlag, yes: TermWord, no: TermWord) -> TermWord:
-        """Follows the run, lane by lane."""
+        """A function, as other sizes may select otherwise; the run's own one where the condition is the same in all launches."""
         value = ARRAYS.select(condition.value, yes.value, no.value)
-        if yes.ids is None and no.ids is None:
+        if yes.ids is None and no.ids is None and (condition.ids is None or (yes.value == no.value).all()):
             return TermWord(value)
-        return TermWord(value, np.where(condition.value, self.ids_of(yes), self.ids_of(no)))
+        own = np.where(condition.value, self.ids_of(yes), self.ids_of(no))
+        if condition.ids is None:
+            return TermWord(value, own)
+        constant = np.isin(condition.ids, [number for number in np.unique(condition.ids).tolist() if self.is_constant(number)])
+        if constant.all():
+            return TermWord(value, own)
+        found = self.table.applied(("select",), self.algebra.selection, condition.ids, self.ids_of(yes), self.ids_of(no))
+        return TermWord(value, np.where(constant, own, found))
 
     def bit(self, a: TermWord, place: int) -> TermFlag:
-        """Of the run."""
-        return TermFlag(ARRAYS.bit(a.value, place))
+        """1 or 0: a quotient's last bit."""
+        width, algebra = self.width(a), self.algebra
+        return self._flag(("bit", place, width), ARRAYS.bit(a.value, place),
+                          lambda term: algebra.truncated(algebra.quotient(algebra.truncated(term, width), place), 1), a)
 
     def nonzero(self, a: TermWord) -> TermFlag:
-        """Of the run."""
-        return TermFlag(ARRAYS.nonzero(a.value))
+        """As a comparison."""
+        return self.compare("lg", False, a, self.number(0, a))
 
     def contrary(self, flag: TermFlag) -> TermFlag:
-        """Of the run."""
-        return TermFlag(ARRAYS.contrary(flag.value))
+        """1 - flag."""
+        return self._flag(("contrary",), ARRAYS.contrary(flag.value), lambda term: self.algebra.sub(self.algebra.number(1), term), flag)
 
     def count_ones(self, a: TermWord) -> TermWord:
         """A function."""
@@ -357,7 +386,13 @@ def _functions(width: int) -> dict[str, Callable[..., int]]:
     }
 
 
-FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, **_functions(16), **_functions(32), **_functions(64)}
+RELATIONS: dict[str, Callable[..., Any]] = {"eq": operator.eq, "lg": operator.ne, "lt": operator.lt, "le": operator.le,
+                                            "gt": operator.gt, "ge": operator.ge}
+"""What comparisons are functions of, by the middle part of their mnemonics."""
+
+FUNCTIONS: dict[str, Callable[..., int]] = {
+    "min": min, "max": max, "select": lambda flag, yes, no: yes if flag else no, **RELATIONS,
+    **_functions(16), **_functions(32), **_functions(64)}
 """The functions of variables, for those who compute terms."""
 
 
