@@ -77,6 +77,9 @@ def test_what_the_hardware_fills_or_an_instruction_keeps_is_no_fault() -> None:
     assert found("v_pk_mul_f32 v[8:9], v[2:3], v[2:3] op_sel_hi:[0,0]") == []
     assert found("v_add_u32 v3, v0, v2\ns_add_u32 s9, s2, s0") == []
     assert found("s_getpc_b64 s[20:21]\ns_swappc_b64 s[30:31], s[20:21]\nv_mul_f32 v3, v2, v7") == []
+    assert found("v_sub_u32 v3, v3, v3\ns_sub_u32 s20, s20, s20\ns_cmp_eq_u32 s21, s21\nv_xor_b32 v7, v7, v7") == []
+    assert found("s_set_gpr_idx_on s10, gpr_idx(DST)\nv_mov_b32 v10, v2\ns_set_gpr_idx_off\nv_add_f32 v3, v11, v2") == []
+    assert found("s_mov_b32 m0, 2\ns_movreld_b32 s20, s2\ns_add_u32 s9, s22, s2") == []
 
 
 def test_parts_of_vectors_that_mean_nothing_are_a_note() -> None:
@@ -88,6 +91,9 @@ def test_parts_of_vectors_that_mean_nothing_are_a_note() -> None:
 
 def test_nothing_is_said_without_a_descriptor_and_a_note_of_a_fragment() -> None:
     assert found("s_mov_b64 exec, s[20:21]", "") == []
+    assert found("s_add_u32 s9, s4, s3") == ["warning"]
+    for unknown in ("user_sgpr_kernarg_preload_length ARGUMENTS", "user_sgpr_count 1 + 7", "system_sgpr_workgroup_id_y WITH_Y"):
+        assert found("s_add_u32 s9, s4, s3", DESCRIPTOR.replace("\t.end", f"\t.amdhsa_{unknown}\n\t.end")) == []
     accumulators = "v_mfma_f32_4x4x4_16b_f16 v[8:11], v[2:3], v[2:3], v[12:15]"
     assert found(accumulators, DESCRIPTOR.replace("segment_ptr 1", "segment_ptr 0")) == []
     assert found("\n".join(f"v_add_f32 v1, v{number}, v2" for number in range(20, 24))) == ["note"] * 4

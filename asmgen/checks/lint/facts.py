@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)\s*$(.*?)^\s*\.end_amdhsa_kernel", re.MULTILINE | re.DOTALL)
 # Numbers as LLVM writes them, octal after a 0; longer ones than any that a kernel can mean are not known.
 _DIRECTIVE = re.compile(r"^\s*\.amdhsa_(\w+)\s+(?:(0x[0-9a-fA-F]{1,8}|[1-9]\d{0,9})|(0[0-7]{0,11}))\s*(?:;.*|//.*)?$", re.MULTILINE)
+_DIRECTIVE_NAME = re.compile(r"^\s*\.amdhsa_(\w+)", re.MULTILINE)
 _USER_SGPRS = {"private_segment_buffer": 4, "dispatch_ptr": 2, "queue_ptr": 2, "kernarg_segment_ptr": 2, "dispatch_id": 2,
                "flat_scratch_init": 2, "private_segment_size": 1}
 
@@ -53,30 +54,40 @@ def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
 
 
 def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
-    """By kernel name, from .amdhsa_ directives with plain numbers; others stay unknown."""
+    """By kernel name, from .amdhsa_ directives with plain numbers; others stay unknown, and so does what follows from them."""
     profile = architecture(arch)
     described = text_metadata(text)
     found = {}
     for match in _KERNEL.finditer(text):
         values = {row[1]: int(row[2], 0) if row[2] else int(row[3], 8) for row in _DIRECTIVE.finditer(match[2])}
         wanted = values.get("next_free_vgpr")
-        users = values.get("user_sgpr_count")
-        if users is None:
-            users = sum(size for name, size in _USER_SGPRS.items() if values.get(f"user_sgpr_{name}"))
-            users += values.get("user_sgpr_kernarg_preload_length", 0)
+        unknown = {name for name in _DIRECTIVE_NAME.findall(match[2]) if name not in values}
+        users = _users_of(values, unknown)
+        given = None if any(name.startswith("system_sgpr_workgroup_") for name in unknown) else users
         found[match[1]] = KernelFacts(profile.allocated_vgprs(wanted) if wanted is not None else None, wanted,
                                       values.get("accum_offset"), values.get("group_segment_fixed_size"), users,
                                       block_of(described.get(match[1], {}), values.get("system_vgpr_workitem_id", 0)),
-                                      most_of(described.get(match[1], {})), _info_of(values, users),
-                                      _filled(users, users + sum(bool(values.get(f"system_sgpr_workgroup_{one}", one == "id_x"))
-                                                                 for one in ("id_x", "id_y", "id_z", "info"))))
+                                      most_of(described.get(match[1], {})), _info_of(values, given),
+                                      _filled(given, (given or 0) + sum(bool(values.get(f"system_sgpr_workgroup_{one}", one == "id_x"))
+                                                                        for one in ("id_x", "id_y", "id_z", "info"))))
     return found
 
 
-def _filled(users: int, sgprs: int) -> int | None:
+def _users_of(values: Mapping[str, int], unknown: Collection[str]) -> int | None:
+    """How many user SGPRs directives ask for; None where one of those `unknown` has a say in it."""
+    if "user_sgpr_count" in values:
+        return values["user_sgpr_count"]
+    counted = {"user_sgpr_count", "user_sgpr_kernarg_preload_length", *(f"user_sgpr_{name}" for name in _USER_SGPRS)}
+    if not counted.isdisjoint(unknown):
+        return None
+    return sum(size for name, size in _USER_SGPRS.items() if values.get(f"user_sgpr_{name}")) \
+        + values.get("user_sgpr_kernarg_preload_length", 0)
+
+
+def _filled(users: int | None, sgprs: int) -> int | None:
     """What waves begin with: so many SGPRs, the packed work-item number, and what hardware and trap handler keep.
 
-    A descriptor without user SGPRs gives a kernel no arguments: nobody says what such code begins with.
+    A descriptor without user SGPRs gives a kernel no arguments: nobody says what such code begins with, nor where they are not known.
     """
     if not users:
         return None
@@ -84,9 +95,9 @@ def _filled(users: int, sgprs: int) -> int | None:
         | Reg("s", TTMP_BASE, TTMP_COUNT).mask
 
 
-def _info_of(values: Mapping[str, int], users: int) -> int | None:
+def _info_of(values: Mapping[str, int], users: int | None) -> int | None:
     """Where directives put the workgroup's info: after user SGPRs and ids, of which x is there by default."""
-    if not values.get("system_sgpr_workgroup_info"):
+    if users is None or not values.get("system_sgpr_workgroup_info"):
         return None
     return users + sum(bool(values.get(f"system_sgpr_workgroup_id_{axis}", axis == "x")) for axis in "xyz")
 
