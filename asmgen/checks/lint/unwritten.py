@@ -11,6 +11,7 @@ from asmgen.isa.registers import NAMED, Modified, Reg, mask_names
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.mix import ADDRESS_SLOTS
 from asmgen.program.program import Instruction, Program
+from asmgen.program.registerindex import first_indexed
 from asmgen.program.wavesteps import CALLS
 from asmgen.regalloc.liveness import Liveness
 
@@ -20,6 +21,7 @@ _JUMPS = CALLS | {"s_setpc_b64", "s_rfe_b64"}
 _COMPUTES = re.compile(r"v_((?!mov|cvt|pack)\w*_(f16|bf16|f32|f64)|(add|sub|mul|mad)\w*_[iu](16|24|32|64))$")
 _COMPUTES_SCALARS = re.compile(r"s_(add|sub|mul|cmp|lshl\d_add)")
 _ACCUMULATES = re.compile(r"v_(pk_)?f?mac_|v_dot\w+c_|v_smfmac_")
+_CANCELS = re.compile(r"[sv]_(xor|sub|cmp)\w*_[biu]\d+$")  # of a register and itself the result is known whatever it holds
 _FRAGMENT = 4  # where more than one instruction of so many does it, the text is a piece of a kernel
 
 
@@ -54,10 +56,11 @@ def first_reads(program: Program, flow: ControlFlow, liveness: Liveness, filled:
     """Every such instruction, in program order.
 
     A destination of which a part may be kept is not among what is read, nor a pair of which packed arithmetic may take one register alone.
-    Nothing is found in code that calls or that jumps to computed addresses.
+    Nothing is found in code that calls, that jumps to computed addresses, or in which M0 says which registers are written.
     """
     instructions = program.instructions
-    if not instructions or flow.indirect or any(instruction.name in _JUMPS for instruction in instructions):
+    if not instructions or flow.indirect or any(instruction.name in _JUMPS for instruction in instructions) or \
+            first_indexed(program) is not None:
         return []
     entry = flow.block_of[program.labels[program.entry]] if program.entry else 0
     wanted = liveness.live_before(flow.blocks[entry].first) & ~filled
@@ -99,12 +102,14 @@ def _written_before(flow: ControlFlow, writes: list[int], entry: int, number: in
 def _taken(instruction: Instruction) -> int:
     """What an instruction surely reads: its sources, not what it may keep of its destination."""
     hidden, sources = instruction.reads, 0
+    taken = instruction.operands[-2:]
+    cancels = len(taken) == 2 and taken[0] == taken[1] and _CANCELS.match(instruction.name) is not None
     packed = instruction.name.startswith("v_pk_")
     for _, operand, reads, writes in instruction.accesses:
         reg = operand.value if isinstance(operand, Modified) else operand
         if isinstance(reg, Reg):
             hidden &= ~reg.mask
-            if reads and not (writes and not _ACCUMULATES.match(instruction.name)) and not (packed and reg.count > 1):
+            if reads and not cancels and not (writes and not _ACCUMULATES.match(instruction.name)) and not (packed and reg.count > 1):
                 sources |= reg.mask
     return sources | hidden & ~instruction.writes
 
