@@ -8,6 +8,7 @@ ranked anew each time, because what the file loads is not known.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -123,7 +124,8 @@ def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everyt
     if ranking is not None:
         chosen = _ranking(ranking).rows[0].parameters
         return [Estimated(next(one.build for one in serving if one.chosen == chosen))]
-    plain = candidates(library, arch, given)
+    serving = _worthwhile(library, arch, serving)
+    plain = _worthwhile(library, arch, candidates(library, arch, given))
     if len(serving) == 1 or not library.typical or _is_last_resort(library.select(arch, plain[0].build)):
         return [Estimated(plain[0].build)]
     from asmgen.tuning.figures import quick_estimates, restored_figures
@@ -152,6 +154,20 @@ def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everyt
 def timed_key(library: Family, build: Mapping[str, Any]) -> str:
     """The build whose figures stand for a build's, as a key."""
     return _build_key(build if library.timed_as is None else library.timed_as(build))
+
+
+def _worthwhile(library: Family, arch: str, serving: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates without those that have more rows than the problem, where one of fewer rows serves too.
+
+    A variant says by `worth_from` from how many rows on it is worth its work. Its figures are those of a launch of all its rows; what loads
+    of rows that are not there cost does not show in them."""
+    variants = [library.select(arch, one.build) for one in serving]
+
+    def is_worth(one: Candidate, variant: Variant) -> bool:
+        return bool(one.parameters.get("m", math.inf) >= dict(variant.further).get("worth_from", 0))
+
+    fewest = min((variant.tile[:1] for one, variant in zip(serving, variants, strict=True) if is_worth(one, variant)), default=())
+    return [one for one, variant in zip(serving, variants, strict=True) if is_worth(one, variant) or variant.tile[:1] <= fewest]
 
 
 def _is_last_resort(variant: Variant) -> bool:

@@ -7,6 +7,7 @@ scales, which come with the step's loads.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.blocks import to_block_of
@@ -14,21 +15,22 @@ from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import early_factors
 from asmgen.kernels.gemm_fp8.shapes import narrow_shape, wide_shape
-from asmgen.kernels.products.contract import DEALT, DEALT_WAVES
+from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, FEW_ROWS
 from asmgen.kernels.products.direct import Direct, Multiply, Position, direct
 from asmgen.kernels.products.layouts import BY_ROWS
 from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.sides import argument
 
+FIXED: dict[str, Any] = {"waves": DEALT_WAVES, "schedule": DEALT, "worth_from": FEW_ROWS + 1, **ONE_TILE}
 
-@GEMM.variant("gfx950", tile=(32, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS, **ONE_TILE)
-@GEMM.variant("gfx950", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, **BY_ROWS, **ONE_TILE)
-@GEMM.variant("gfx950", tile=(64, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **ONE_TILE)
-@GEMM.variant("gfx950", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, scales="block", **BY_ROWS,
-              **ONE_TILE)
-@GEMM.variant("gfx950", tile=(32, 64, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, scales="block", **ONE_TILE)
-@GEMM.variant("gfx942", tile=(32, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(2, 2), stages=2, **BY_ROWS, **ONE_TILE)
-@GEMM.variant("gfx942", tile=(16, 32, 128), waves=DEALT_WAVES, schedule=DEALT, adders=(1, 2), stages=2, **BY_ROWS, **ONE_TILE)
+
+@GEMM.variant("gfx950", tile=(32, 32, 128), adders=(2, 2), stages=2, **BY_ROWS, **FIXED)
+@GEMM.variant("gfx950", tile=(16, 32, 128), adders=(1, 2), stages=2, **BY_ROWS, **FIXED)
+@GEMM.variant("gfx950", tile=(64, 64, 128), adders=(2, 2), stages=2, **FIXED)
+@GEMM.variant("gfx950", tile=(16, 32, 128), adders=(1, 2), stages=2, scales="block", **BY_ROWS, **FIXED)
+@GEMM.variant("gfx950", tile=(32, 64, 128), adders=(2, 2), stages=2, scales="block", **FIXED)
+@GEMM.variant("gfx942", tile=(32, 32, 128), adders=(2, 2), stages=2, **BY_ROWS, **FIXED)
+@GEMM.variant("gfx942", tile=(16, 32, 128), adders=(1, 2), stages=2, **BY_ROWS, **FIXED)
 def direct_tiles(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     if k.arch == "gfx942":

@@ -16,6 +16,8 @@ DEALT_WAVES = 4
 """The waves of each of them."""
 DOTS = "dot-products"
 """The schedule of variants of a few rows whose instructions take pieces of K as rows (`dots`)."""
+FEW_ROWS = 4
+"""The most rows of a tile of theirs."""
 ELEMENTS = "elements"
 """The schedule of variants that load element by element (`elements`)."""
 _FRAGMENT_ROWS = 16  # the fewest rows of a corner

@@ -82,6 +82,24 @@ def test_what_no_variant_serves_is_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name,given,first,rows,schedules", [
+    ("gemm-bf16", {"m": 1}, "1x4x1024 dot-products", {1}, {"in-order"}),
+    ("gemm-bf16", {"m": 4}, "1x4x1024 dot-products", {1, 4}, {"in-order"}),
+    ("gemm-bf16", {"m": 5}, "16x16x64 in-order", {1, 4}, set()),
+    ("gemm-bf16", {"m": 1, "b_layout": "column"}, "16x32x64 in-order", set(), set()),
+    ("gemm-fp8", {"m": 2}, "1x4x1024 dot-products", {1, 4}, {"in-order"}),
+    ("norm", {"rows": 3, "columns": 64}, "", set(), set())])
+def test_more_rows_than_the_problem_has_are_worth_nothing(name: str, given: dict[str, Any], first: str, rows: set[int],
+                                                          schedules: set[str]) -> None:
+    """Where tiles of a few rows serve, those alone of the schedules that are judged by launches of whole tiles."""
+    library = family(name)
+    serving = candidates(library, "gfx950", given if name == "norm" else {"n": 8192, "k": 8192, **given})
+    variants = [library.select("gfx950", one.build) for one in tuned._worthwhile(library, "gfx950", serving)]
+    assert {one.tile[0] for one in variants if one.schedule == "dot-products"} == rows
+    assert not schedules & {one.schedule for one in variants}
+    assert not first or first in {"x".join(map(str, one.tile)) + " " + one.schedule for one in variants}
+
+
 def test_a_ranking_is_what_profile_predicts_and_is_kept(objdump: tuple[str, ...], empty_cache: Path,
                                                         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     given = {"m": 256, "n": 300, "k": 128, "schedule": "in-order"}
