@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.checks.raceproofs.outcome import PROVEN, REFUTED
+from asmgen.checks.raceproofs.outcome import PROVEN, REFUTED, UNKNOWN
+from asmgen.checks.raceproofs.raceproof import prove_races
 from asmgen.reader.assembly import read_text
 from tests.checks.test_race_proofs import proof_of_object, text_of
 from tests.emulator_launch import launch
@@ -127,3 +128,34 @@ def test_racy_forms(form: str) -> None:
 def test_right_forms(form: str) -> None:
     assert proof_of_object(RIGHT[form]).status == PROVEN
     assert not races(RIGHT[form])
+
+
+def counted(label: str, steps: str, then: str) -> str:
+    """Code of one wave alone, which passes a barrier for each of some steps."""
+    return f"{steps}{label}:\ns_sub_u32 s23, s23, 1\ns_cmp_lg_u32 s23, 0\n{BARRIER}s_cbranch_scc1 {label}\n{then}"
+
+
+COPIED = "s_mov_b32 s23, s22\n"
+WRITES, READS = f"ds_write_b32 v3, v0\n{READ}{BARRIER}", f"{BARRIER}ds_read_b32 v8, v4\n{READ}"
+"""Apart where both have passed as many barriers before."""
+
+
+def one_by_one(second: str) -> str:
+    """Whoever loads a 0 writes, then all others read; common code between says how many steps. Waves meet after each."""
+    begin = f"{BEGIN}s_load_dword s30, s[0:1], 12\nv_lshrrev_b32 v3, 2, v3\nv_xor_b32 v4, 0x100, v3\nds_write_b32 v3, v0\n" \
+            f"global_load_dword v7, v3, s[8:9]\n{ALL}{BARRIER}v_readfirstlane_b32 s20, v7\ns_cmp_eq_u32 s20, 0\ns_cbranch_scc0 met\n"
+    return f"{begin}{counted('steps', COPIED, WRITES)}met:\ns_mov_b32 s23, 0\ns_mov_b32 s22, {second}\n" \
+           f"s_cmp_lg_u32 s20, 0\ns_cbranch_scc0 end\n{counted('others', COPIED, READS)}end:\n{BARRIER}{END}"
+
+
+def test_common_code_between_what_two_waves_do_alone_is_no_code_of_both() -> None:
+    (program,) = read_text(text_of(one_by_one("s30")), None, "k", "k.s")
+    checks = launch("gfx950", program, block=(128, 1, 1), buffers=[np.arange(4096, dtype=np.uint32)], values=[5, 4], lds=0x1000).checks
+    assert "lds-race" in checks and prove_races(program, (128, 1, 1)).status == UNKNOWN
+
+
+@pytest.mark.parametrize(("steps", "status"), [(COPIED, PROVEN), ("s_getpc_b64 s[24:25]\ns_bfe_u32 s23, s24, 0x30002\n", UNKNOWN)])
+def test_waves_that_count_the_same_and_where_they_are(steps: str, status: str) -> None:
+    begin = f"{BEGIN}v_lshrrev_b32 v3, 2, v3\nv_xor_b32 v4, 0x100, v3\ns_cmp_eq_u32 s20, 0\ns_cbranch_scc0 others\n"
+    code = f"{begin}{counted('steps', steps, WRITES)}{END}others:\n{counted('more', steps, READS)}{END}"
+    assert prove_races(*read_text(text_of(code), None, "k", "k.s"), (128, 1, 1)).status == status

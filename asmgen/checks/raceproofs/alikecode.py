@@ -2,18 +2,22 @@
 
 Two waves part at a branch that each decides for itself. Scalar registers that are the same for both there stay so as long as both run the
 same instructions on them, in the same order: each is compared by its text, and where SCC decides, by its bit. So the code that leads to a
-branch is *followed* if it is all scalar and reads nothing but such registers, constants and what followed code made. Where the two run
-something else on them, nothing is known any more of what they decide (`twowaves`).
+branch is *followed* if it is all scalar and reads nothing but such registers, constants and what followed code made. One wave may come to
+code of its own before common code and the other after it, so nothing is followed that reads what common code between writes. Where the
+two run something else on such registers, nothing is known any more of what they decide (`twowaves`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import reduce
+from operator import or_
 
 from asmgen.checks.raceproofs.valuepaths import ValuePaths
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, SCC_BIT
+from asmgen.regalloc.dataflow import reached
 
 _SCC = 1 << SCC_BIT
 _NOT_SCALAR = NAMED["exec"].mask | NAMED["vcc"].mask
@@ -53,6 +57,7 @@ class AlikeCode:
                 self._entering |= differ[node.number]
             if node.number not in inside and node.block in self._blocks:
                 self._entering = -1
+        self._between = _written_between(paths, inside & ahead)
 
     def followed(self) -> tuple[frozenset[int], dict[int, tuple[int, int]]]:
         """The positions of followed code, and the branches that it decides."""
@@ -88,14 +93,14 @@ class AlikeCode:
                 waiting += [position for position in fresh if self._instructions[position].reads & _SCC]
                 for position in fresh:
                     registers |= self._instructions[position].reads & ~_SCC
-                if registers & self._entering or registers & _NOT_SCALAR or not all(map(self._alike, fresh)):
+                if registers & (self._entering | self._between) or registers & _NOT_SCALAR or not all(map(self._alike, fresh)):
                     return None
                 fresh = self._writers(registers) - found
         return frozenset(found)
 
     def _alike(self, position: int) -> bool:
-        block = self._flow.block_of[position]
-        return self._instructions[position].name.startswith("s_") and not self._alone[position] and block not in self._free
+        block, name = self._flow.block_of[position], self._instructions[position].name
+        return name.startswith("s_") and name != "s_getpc_b64" and not self._alone[position] and block not in self._free
 
     def _writers(self, registers: int) -> set[int]:
         """Where this code writes any of some registers."""
@@ -122,3 +127,15 @@ class AlikeCode:
                     seen.add(before)
                     waiting.append((self._flow.blocks[before].last, before))
         return found
+
+
+def _written_between(paths: ValuePaths, own: frozenset[int]) -> int:
+    """The registers, as bits, that common code writes after nodes `own` and before them again."""
+    ways = [node.ways for node in paths.nodes]
+    leading: list[list[int]] = [[] for _ in ways]
+    for node in paths.nodes:
+        for way in node.ways:
+            leading[way].append(node.number)
+    between = (reached(ways, sorted(own)) & reached(leading, sorted(own))) - own
+    blocks = [paths.flow.blocks[number] for number in {paths.nodes[one].block for one in between}]
+    return reduce(or_, (one.writes for block in blocks for one in paths.program.instructions[block.first:block.last + 1]), 0)
