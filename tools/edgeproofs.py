@@ -91,8 +91,9 @@ def at_limits(family: Family, built: Built) -> str:
         found = checks[-1].wrap()
         if found is not None:
             return REFUTED if isinstance(found, Wrap) else UNKNOWN
-        numbers = [] if waiting or judged.unseen() is None else [check.other_way(others) for check in checks]
-        waiting += [others.pop(number) for number in numbers if number is not None][:1]
+        if not waiting and judged.unseen() is not None:
+            further = next((number for check in checks if (number := check.other_way(others)) is not None), None)
+            waiting += [others.pop(further)] if further is not None else []
     return PROVEN if judged.unseen() is None else UNKNOWN
 
 
