@@ -86,7 +86,7 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     batch of several strides) on its current stream. `bias` has N elements of the type of `out`. Leading axes of `c` broadcast to the batch.
     float8 takes scales in float32 (none: 1): one for a tensor or for each matrix ([..., 1, 1]), or one for each row of `a` ([..., M]) or
     each column of `b` ([..., N]), whose leading axes broadcast to the batch, or for 1 x 128 of `a` ([M, K / 128], best with columns side by
-    side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose).
+    side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose; K is whole blocks).
     Where an axis has no elements, nothing is launched, or D is beta c + bias where that axis is K.
 
     `a` and `b` may be lists of matrices of one shape, type and stride, which lie anywhere; a single one of the two serves all. Then `out`,
