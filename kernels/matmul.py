@@ -128,9 +128,9 @@ def product(of: Called, a: Any, b: Any, out: Any, more: Mapping[str, Any], alpha
 
 def _factor(of: Called, name: str, given: Any) -> float:
     """Alpha or beta as Python's number."""
-    if isinstance(given, np.ndarray) and given.ndim == 0:
-        given = given[()]
-    counts = isinstance(given, Real) and not isinstance(given, bool | np.bool_)
+    if isinstance(given, np.generic) or isinstance(given, np.ndarray) and given.ndim == 0:
+        given = given.item()  # the limits are no numbers of a narrower type
+    counts = isinstance(given, Real) and not isinstance(given, bool)
     if not (counts and -_LARGEST <= given <= _LARGEST):
         raise TensorError(f"{name} of {of.name} must be a finite number of float32, got "
                           f"{printable(repr(given)) if isinstance(given, int | float | complex) else kind_of(given)}")
@@ -149,9 +149,9 @@ def _type_named(of: Called, dtype: Any) -> str:
     try:
         name = plain_name(str(dtype)) if isinstance(dtype, str) or str(dtype).startswith("torch.") else np.dtype(dtype).name
     except TypeError:
-        name = printable(repr(dtype))
+        name = repr(dtype)
     if name not in OUTS:
-        raise TensorError(f"out_dtype of {of.name} must be bfloat16, float16 or float32, got {name}")
+        raise TensorError(f"out_dtype of {of.name} must be bfloat16, float16 or float32, got {printable(name)}")
     return name
 
 

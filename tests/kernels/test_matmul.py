@@ -113,6 +113,7 @@ def test_scales_of_rows_and_columns_and_of_blocks() -> None:
     ({"a": TorchTensor(drawn(1, (8, 128))[:, ::2]), "stream": 1}, "a copy of it would run on PyTorch's current stream"),
     ({"alpha": float("nan")}, "alpha of gemm.matmul must be a finite number of float32, got nan"), ({"alpha": 1e39}, "float32, got 1e.39"),
     ({"beta": np.ones(2)}, "beta of gemm.matmul must be a finite number of float32, got a ndarray"), ({"alpha": True}, "got True"),
+    ({"alpha": np.float16("inf")}, "alpha of gemm.matmul must be a finite number of float32, got inf"),
     ({"c": drawn(1, (2, 8, 24)), "beta": 1.0}, r"c of gemm.matmul must be \[8, 24\]"),
     ({"out_dtype": "float16"}, "out of gemm.matmul is bfloat16, and out_dtype is float16"), ({"out_dtype": np.int8}, "float32, got int8"),
     ({"out": np.lib.stride_tricks.as_strided(np.zeros(220, BF16), (8, 24), (40, 2))}, "out of gemm.matmul must have memory of its own"),
