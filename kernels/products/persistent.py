@@ -235,19 +235,20 @@ class Tiles:
 def locate(k: ag.TileBuilder, number: ag.Reg, row0: ag.Reg, column0: ag.Reg, matrix: ag.Reg, total: ag.Reg | None = None) -> None:
     """The first row and column of a tile and the number of its matrix, and how many tiles there are. Changes SCC."""
     tm, tn, _ = k.variant.tile
-    with k.operation("place of a tile"), k.scratch("edges", 2, "s") as edge, k.scratch("in_matrix", 2, "s") as of_matrix, \
-            k.scratch("reciprocal", file="s") as reciprocal:
+    with k.operation("place of a tile"), k.scratch("edges", 2, "s") as edge, k.scratch("in_matrix", 2, "s") as of_matrix:
         rows, columns, each, own = edge[0], edge[1], of_matrix[0], of_matrix[1]
         tiles_of_matrix(k, rows, columns, each)
         if total is not None:
             k.s_mul_i32(total, each, k.argument("batch"))
-        ag.Divisor(k, each, reciprocal).divide(k, matrix, own, number)
+        with k.scratch("reciprocal", file="s") as reciprocal:
+            ag.Divisor(k, each, reciprocal).divide(k, matrix, own, number)
         if k.p.chunk:
             ag.chunk_by_xcd(k, own, each, k.p.chunk)
         if k.p.window or k.p.chunk:
             ag.window_order(k, row0, column0, own, rows, columns, max(1, k.p.window))
         else:
-            ag.Divisor(k, columns, reciprocal).divide(k, row0, column0, own)
+            with k.scratch("reciprocal", file="s") as reciprocal:
+                ag.Divisor(k, columns, reciprocal).divide(k, row0, column0, own)
     k.s_mul_i32(row0, row0, tm)
     k.s_mul_i32(column0, column0, tn)
 

@@ -8,6 +8,8 @@ All are bijections for every grid, also one that is no multiple of anything. Num
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from asmgen.author.address.division import Divisor
 from asmgen.author.emit.builder import Builder
 from asmgen.isa.arch import XCDS
@@ -31,17 +33,17 @@ def chunk_by_xcd(k: Builder, number: Reg, tiles: Reg, chunk: Reg | int) -> None:
     past the end take the last tiles of the runs that are one short, in order.
     """
     _check(k, "chunk", chunk)
-    with k.operation("chunk by XCD"), k.scratch("run", 4, "s") as run, k.scratch("moved", 3, "s") as scratch:
-        size, xcd, local, round_ = run[0], run[1], run[2], run[3]
-        moved, chunks, part = scratch[0], scratch[1], scratch[2]
+    with k.operation("chunk by XCD"), ExitStack() as stack:
+        size, local, round_, moved, chunks, part = (stack.enter_context(k.scratch(name, file="s")) for name in (
+            "size", "local", "round", "moved", "chunks", "part"))  # each of its own: few kernels have four side by side
         k.emit("s_add_u32", size, tiles, XCDS - 1)
         k.emit("s_lshr_b32", size, size, _XCD_BITS)
         k.emit("s_min_u32", size, size, chunk)
-        with k.scratch("reciprocal", file="s") as reciprocal:
-            by = Divisor(k, size, reciprocal)
-            by.divide(k, chunks, part, tiles)
-            k.emit("s_lshr_b32", local, number, _XCD_BITS)
-            by.divide(k, round_, part, local)
+        by = Divisor(k, size, moved)
+        by.divide(k, chunks, part, tiles)
+        k.emit("s_lshr_b32", local, number, _XCD_BITS)
+        by.divide(k, round_, part, local)
+        xcd = stack.enter_context(k.scratch("xcd", file="s"))
         k.emit("s_and_b32", xcd, number, XCDS - 1)
         k.emit("s_mul_i32", moved, round_, XCDS - 1)  # local = round * size + rest, so round * 8 size + xcd * size + rest is this:
         k.emit("s_add_u32", moved, moved, xcd)
