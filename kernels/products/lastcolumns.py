@@ -60,6 +60,11 @@ class LastColumns:
         if not self.idle:
             k.registers.release(A.registers, *(one.registers for one in B))
 
+    def spare(self, k: ag.TileBuilder) -> None:
+        """The loop's registers of A are for an epilogue that finds no others, if the next item reads nothing of what they hold."""
+        if self.idle:
+            k.registers.spare(self.A.registers, at_need=True)
+
     def _registers(self, k: ag.TileBuilder) -> tuple[ag.Tile, list[ag.Tile]]:
         """Those of a half of A, and of both halves of B, or of one at a time."""
         if self.idle:
@@ -85,8 +90,8 @@ class LastColumns:
 
 @dataclass(frozen=True)
 class AfterLastColumns:
-    """The epilogue of a product that takes any k. Where K is whole steps it overlaps the last one, if `then` does; else it stands after the
-    columns that are left."""
+    """The epilogue of a product. If it takes any k: where K is whole steps it overlaps the last one, if `then` does; else it stands after
+    the columns that are left."""
 
     multiply: LastColumns
     then: ProductEpilogue
@@ -94,19 +99,19 @@ class AfterLastColumns:
 
     def follow(self, k: ag.TileBuilder) -> None:
         """Multiply what is left of K, if this workgroup has it, and store."""
-        where_columns_are_left(k, self.multiply.multiply, tiles=self.multiply.tiles)
-        if self.then.overlapped is not None:
+        if takes_any_k(k.parameters):
+            where_columns_are_left(k, self.multiply.multiply, tiles=self.multiply.tiles)
+        self.multiply.spare(k)
+        if takes_any_k(k.parameters) and self.then.overlapped is not None:
             self.then.overlapped.follow(k)
         self.then.follow(k)
 
 
 def after_last_columns(k: ag.TileBuilder, then: ProductEpilogue, columns: LastColumns) -> ProductEpilogue | AfterLastColumns:
     """What follows the loop of a product."""
-    if not takes_any_k(k.parameters):
-        return then
     straight = then.overlapped
-    if straight is None:
-        return AfterLastColumns(columns, then, None)
+    if straight is None or not takes_any_k(k.parameters):
+        return AfterLastColumns(columns, then, straight)
     of_tiles = straight.guard
 
     def guard(label: str) -> None:

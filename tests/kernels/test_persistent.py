@@ -28,6 +28,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("gfx950", {"tile": "256x256x64", "schedule": "ping-pong", "d_layout": "column", "c_layout": "column"},
      {"m": 136, "n": 512, "k": 192, "workgroups": 2, "batch": 3, "a_stride_batch": 0}),
     ("gfx942", {**SMALL, "dtype": "f16", "bias": "column"}, {"m": 130, "n": 128, "k": 192, "workgroups": 1, "batch": 2, "beta": 2.0}),
+    # whose epilogue takes the loop's registers of A
+    ("gfx942", {"tile": "256x256x64", "schedule": "ping-pong", "a_layout": "column", "b_layout": "column", "bias": "row", "chunk": 8},
+     {"m": 260, "n": 256, "k": 192, "lda": 264, "workgroups": 1, "beta": 2.0}),
 ]
 
 
