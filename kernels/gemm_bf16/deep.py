@@ -12,15 +12,15 @@ from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.anyk import takes_any_k
 from asmgen.kernels.products.feeds import feed_of
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
+from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
-from asmgen.kernels.products.streams import ALONE
 from asmgen.kernels.products.twohalves import two_halves
 
 
-@GEMM.variant("gfx950", tile=(32, 32, 64), waves=(1, 1), schedule="interleave", occupancy=1, stages=8, ahead=6, depth=32, **ALONE)
-@GEMM.variant("gfx950", tile=(64, 32, 64), waves=(2, 1), schedule="interleave", occupancy=1, stages=6, ahead=5, depth=32, **ALONE)
-@GEMM.variant("gfx950", tile=(64, 64, 64), waves=(2, 2), schedule="interleave", occupancy=2, stages=4, ahead=3, depth=32, **ALONE)
+@GEMM.variant("gfx950", tile=(32, 32, 64), waves=(1, 1), schedule="interleave", occupancy=1, stages=8, ahead=6, depth=32, **ONE_TILE)
+@GEMM.variant("gfx950", tile=(64, 32, 64), waves=(2, 1), schedule="interleave", occupancy=1, stages=6, ahead=5, depth=32, **ONE_TILE)
+@GEMM.variant("gfx950", tile=(64, 64, 64), waves=(2, 2), schedule="interleave", occupancy=2, stages=4, ahead=3, depth=32, **ONE_TILE)
 def deep(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     tm, tn, tk = k.variant.tile

@@ -9,10 +9,10 @@ from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, FEW_ROWS
 from asmgen.kernels.products.direct import Direct, direct
 from asmgen.kernels.products.layouts import BY_ROWS
+from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.split import epilogue_of
-from asmgen.kernels.products.streams import ALONE
 
-FIXED: dict[str, Any] = {"waves": DEALT_WAVES, "schedule": DEALT, "worth_from": FEW_ROWS + 1, **ALONE}
+FIXED: dict[str, Any] = {"waves": DEALT_WAVES, "schedule": DEALT, "worth_from": FEW_ROWS + 1, **ONE_TILE}
 
 
 @GEMM.variant("gfx950", tile=(32, 32, 64), adders=(2, 2), stages=2, depth=32, **FIXED)

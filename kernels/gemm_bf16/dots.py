@@ -9,10 +9,10 @@ from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.contract import DOTS
 from asmgen.kernels.products.dots import dot_products
 from asmgen.kernels.products.layouts import BY_ROWS
+from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.split import epilogue_of
-from asmgen.kernels.products.streams import ALONE
 
-FIXED: dict[str, Any] = {"schedule": DOTS, "split_k": 1, "invariant": False, **BY_ROWS, **ALONE}
+FIXED: dict[str, Any] = {"schedule": DOTS, "split_k": 1, "invariant": False, **BY_ROWS, **ONE_TILE}
 
 
 @GEMM.variant("gfx950", tile=(1, 4, 1024), waves=2, stages=3, depth=32, **FIXED)

@@ -12,14 +12,14 @@ import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.feeds import feed_of
 from asmgen.kernels.products.layouts import BY_ROWS
+from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.split import epilogue_of
-from asmgen.kernels.products.streams import ALONE
 from asmgen.kernels.products.twohalves import two_halves
 
 
-@GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4), **ALONE)
-@GEMM.variant("gfx950", tile=(192, 256, 64), waves=16, schedule="producer-consumer", occupancy=4, consumers=(3, 4), **BY_ROWS, **ALONE)
+@GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4), **ONE_TILE)
+@GEMM.variant("gfx950", tile=(192, 256, 64), waves=16, schedule="producer-consumer", occupancy=4, consumers=(3, 4), **BY_ROWS, **ONE_TILE)
 def roles(k: ag.TileBuilder) -> None:
     """One of the tiles above; `consumers` are the rows and columns of consumer waves."""
     tm, tn, tk = k.variant.tile

@@ -10,9 +10,9 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.contract import ELEMENTS
+from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.quadrants import quadrants
 from asmgen.kernels.products.split import epilogue_of
-from asmgen.kernels.products.streams import ALONE
 
 CDNA4: dict[str, Any] = {"depth": 32, "stages": 2}  # depth of a matrix instruction along K; buffers in LDS
 CDNA3: dict[str, Any] = {"depth": 16, "stages": 1}
@@ -28,13 +28,13 @@ CDNA3: dict[str, Any] = {"depth": 16, "stages": 1}
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 128, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(64, 256, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA4)
-@GEMM.variant("gfx950", tile=(128, 128, 64), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, depth=32, stages=1, **ALONE)
+@GEMM.variant("gfx950", tile=(128, 128, 64), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, depth=32, stages=1, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA3)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, stream_k=False, **CDNA3)
-@GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA3, **ALONE)
-@GEMM.variant("gfx942", tile=(64, 64, 64), waves=(1, 2), schedule="interleave", occupancy=1, **CDNA3, **ALONE)
-@GEMM.variant("gfx942", tile=(32, 32, 64), waves=(1, 1), schedule="interleave", occupancy=1, **CDNA3, **ALONE)
-@GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, **CDNA3, **ALONE)
+@GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA3, **ONE_TILE)
+@GEMM.variant("gfx942", tile=(64, 64, 64), waves=(1, 2), schedule="interleave", occupancy=1, **CDNA3, **ONE_TILE)
+@GEMM.variant("gfx942", tile=(32, 32, 64), waves=(1, 1), schedule="interleave", occupancy=1, **CDNA3, **ONE_TILE)
+@GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, **CDNA3, **ONE_TILE)
 def tiled(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
