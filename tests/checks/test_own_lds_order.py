@@ -30,6 +30,7 @@ FILLS, USES = " ; lds write X[0] 0x0:0x200\n", " ; lds read X[0] 0x0:0x200\n"
 WRITE, DMA = f"ds_write_b32 v3, v0{FILLS}", f"global_load_lds_dword v3, s[8:9]{FILLS}"
 READ, OTHERS = f"ds_read_b32 v8, v4{USES}", f"ds_read_b32 v8, v5{USES}"
 BARRIER, LANDED, DONE = "s_barrier\n", "s_waitcnt vmcnt(0)\n", "s_waitcnt lgkmcnt(0)\n"
+TAKEN = "v_add_u32 v9, v8, v8\n"
 END = "s_waitcnt vmcnt(0) lgkmcnt(0)\ns_endpgm\n"
 CASES = [  # code, work-items, what lint says, whether it is proven, what the emulator finds
     (WRITE + READ, 64, set(), True, set()),
@@ -45,6 +46,12 @@ CASES = [  # code, work-items, what lint says, whether it is proven, what the em
     (READ + DONE + DMA, 64, set(), True, set()),
     (WRITE + DMA, 64, {"W001"}, False, {"lds-dma-before-wait"}),
     (WRITE + DONE + DMA, 64, set(), True, set()),
+    # A barrier asks nothing of a wave's own bytes, and does not bring them either.
+    (DMA + BARRIER + READ, 64, {"W001"}, False, {"lds-dma-before-wait"}),
+    (READ + BARRIER + DMA, 64, {"W001"}, False, {"lds-dma-before-wait"}),
+    (READ + BARRIER + TAKEN + WRITE, 64, {"W001"}, True, {"read-before-wait"}),
+    (READ + BARRIER + TAKEN + WRITE, 128, {"W001"}, True, {"read-before-wait"}),
+    (READ + BARRIER + DONE + TAKEN + WRITE, 128, set(), True, set()),
 ]
 
 

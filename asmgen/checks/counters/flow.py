@@ -7,8 +7,9 @@ a token is not touched by a barrier, and stays in flight over it until a wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import cached_property
 from heapq import heappop, heappush
 
 from asmgen.checks.counters.ledger import COUNTERS, PLAIN, Ledger, Operation, operation_of, operations_of
@@ -42,16 +43,19 @@ class WaitFlow(WaitSteps):
     `automatic` says at which positions needed waits count as standing (True: everywhere, False: nowhere). `watching` also keeps
     whose wait let what arrive, for notes on waits that are too strict. `partial` are the positions that wait for no more than they need
     (None: all) although others (scalar loads, flat) are outstanding on the same counter, or at a barrier: elsewhere the wait is
-    then 0, which spares the next one.
+    then 0, which spares the next one. `own` says of which operations a barrier asks nothing, as no other wave touches their bytes: it is
+    asked once, where a barrier would ask.
     """
 
     def __init__(self, program: Program, automatic: bool | Callable[[int], bool] = True, watching: bool = False,
-                 partial: frozenset[int] | None = None) -> None:
+                 partial: frozenset[int] | None = None, own: Callable[[ControlFlow, Sequence[Operation]], frozenset[int]] | None = None
+                 ) -> None:
         operations, touches = operations_of(program)
         super().__init__(architecture(program.arch), program.stagger, operations, touches,
                          automatic if callable(automatic) else lambda position: bool(automatic), watching, partial)
         self.program = program
         self.flow: ControlFlow = control_flow(program)
+        self._own = own
         self.operations: list[Operation] = operations
         self.touches: list[int] = touches
         self.told: list[Operation] = [operation for operation in operations if operation is not PLAIN]
@@ -68,6 +72,15 @@ class WaitFlow(WaitSteps):
         self._special = [operation is not PLAIN for operation in operations]
         self._needs: list[dict[int, WaitNeed]] = [{} for _ in self.flow.blocks]  # by block, as it was last gone through
         self.entries, self._exits = self._solve()
+
+    @cached_property
+    def own_bytes(self) -> frozenset[int]:
+        """The positions of operations whose bytes no other wave touches, as far as `own` knows."""
+        return frozenset() if self._own is None else self._own(self.flow, self.operations)
+
+    def _due_at_barrier(self, producer: int, barrier: int) -> list[str]:
+        found = super()._due_at_barrier(producer, barrier)
+        return [] if found and producer in self.own_bytes else found
 
     def _unknown_entries(self) -> Iterator[int]:
         """Blocks at which callers begin: functions after the kernel, and the first block of a callable function."""

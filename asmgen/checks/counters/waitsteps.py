@@ -242,14 +242,17 @@ class WaitSteps:
         return "", ""
 
     def _due_tokens(self, producer: int, barrier: int) -> list[str]:
-        """`due_at_barrier` for the barrier at a position: walks ask for the same ones again and again."""
-        source, ahead = self.operations[producer], self.ahead.get(barrier)
-        if ahead is None or not (source.fills or source.uses):
+        """`_due_at_barrier`: walks ask for the same ones again and again."""
+        source = self.operations[producer]
+        if barrier not in self.ahead or not (source.fills or source.uses):
             return []
         found = self._at_barrier.get((producer, barrier))
         if found is None:
-            found = self._at_barrier[producer, barrier] = due_at_barrier(source, ahead)
+            found = self._at_barrier[producer, barrier] = self._due_at_barrier(producer, barrier)
         return found
+
+    def _due_at_barrier(self, producer: int, barrier: int) -> list[str]:
+        return due_at_barrier(self.operations[producer], self.ahead[barrier])
 
     def _entry_need(self, ledger: Ledger, position: int, need: WaitNeed | None) -> WaitNeed | None:
         """A callable function waits for whatever its caller left in flight (docs/facts/instructions.md section 4)."""

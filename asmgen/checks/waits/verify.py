@@ -74,7 +74,8 @@ class Verifier:
         self.program = program
         self.notes = notes and not errors
         self._errors = errors
-        self.flow = WaitFlow(program, automatic=False, watching=self.notes)
+        self.flow = WaitFlow(program, automatic=False, watching=self.notes,
+                             own=lambda flow, operations: own_bytes(program, flow, operations, block))
         self.instructions = program.instructions
         self.operations = self.flow.operations
         self.own = self.flow.tokens or any(instruction.waits for instruction in self.instructions)
@@ -149,10 +150,6 @@ class Verifier:
 
         return LdsLocations(self.program, self.flow.flow, self._block)
 
-    @cached_property
-    def _own_bytes(self) -> frozenset[int]:
-        return own_bytes(self.program, self.flow.flow, self.operations, self._block)
-
     def _known_locations(self) -> Mapping[int, LdsBytes]:
         into = {position for position, operation in enumerate(self.operations)
                 if operation.fills_lds and operation.queue == "vm" and not operation.fills}
@@ -174,7 +171,7 @@ class Verifier:
         operation = self.operations[position]
         if (operation.fills or operation.uses) and instruction.waits != "off":
             for other in (*early, *self._never_settled(position, ledger)):
-                if other.other not in self._own_bytes:
+                if other.other not in self.flow.own_bytes:
                     self._barriers(position, other)
         if position in self._locations and position in self._kinds and operation.queue:
             own = self._own_loads
@@ -192,8 +189,7 @@ class Verifier:
             self._returning(position, min(returning, key=lambda arrival: arrival.newer))
         groups: dict[tuple[str, str], list[Arrival]] = {}
         for arrival in need.because:
-            if arrival.kind in _KINDS and not (arrival.kind in _OWN and self._told(arrival.producer, position, arrival.kind)) and \
-                    not (arrival.kind == "token" and arrival.producer in self._own_bytes):
+            if arrival.kind in _KINDS and not (arrival.kind in _OWN and self._told(arrival.producer, position, arrival.kind)):
                 groups.setdefault((_KINDS[arrival.kind], arrival.counter), []).append(arrival)
         for (rule, counter), arrivals in groups.items():
             severity, message, first = self._judge(rule, position, counter, arrivals)
