@@ -166,6 +166,13 @@ def test_facts_of_text() -> None:
     assert facts == {"k": KernelFacts(136, 129, 100, 65537, 17), "other": KernelFacts(None, None, None, None, 0)}
 
 
+@pytest.mark.parametrize(("dims", "block"), [("0", (512, 1, 1)), ("1", None), ("WITH_Y", None)])
+def test_a_workgroup_is_a_row_only_where_a_text_says_so(dims: str, block: tuple[int, int, int] | None) -> None:
+    text = f"\t.amdhsa_kernel k\n\t.amdhsa_system_vgpr_workitem_id {dims}\n\t.end_amdhsa_kernel\n" \
+           "\t.amdgpu_metadata\namdhsa.kernels:\n  - .name: k\n    .max_flat_workgroup_size: 512\n\t.end_amdgpu_metadata\n"
+    assert facts_of_text(text, "gfx942")["k"].block == block
+
+
 @pytest.mark.parametrize(("number", "value"), [("010", 8), ("0", 0), ("0x10", 16), ("9" * 10, 9_999_999_999), ("08", None),
                                                ("9" * 20, None), ("9" * 5000, None), ("0x" + "f" * 5000, None)])
 def test_numbers_of_directives_are_llvms_and_bounded(number: str, value: int | None) -> None:

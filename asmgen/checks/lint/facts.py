@@ -63,10 +63,11 @@ def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
         wanted = values.get("next_free_vgpr")
         unknown = {name for name in _DIRECTIVE_NAME.findall(match[2]) if name not in values}
         users = _users_of(values, unknown)
+        dims = 2 if "system_vgpr_workitem_id" in unknown else values.get("system_vgpr_workitem_id", 0)
         given = None if any(name.startswith("system_sgpr_workgroup_") for name in unknown) else users
         found[match[1]] = KernelFacts(profile.allocated_vgprs(wanted) if wanted is not None else None, wanted,
                                       values.get("accum_offset"), values.get("group_segment_fixed_size"), users,
-                                      block_of(described.get(match[1], {}), values.get("system_vgpr_workitem_id", 0)),
+                                      block_of(described.get(match[1], {}), dims),
                                       most_of(described.get(match[1], {})), _info_of(values, given),
                                       _filled(given, (given or 0) + sum(bool(values.get(f"system_sgpr_workgroup_{one}", one == "id_x"))
                                                                         for one in ("id_x", "id_y", "id_z", "info"))))
