@@ -113,6 +113,10 @@ def _fits_registers(p: ag.Values) -> bool:
 
 _LINES_OF_ONE = ag.Rule(f"A or B must be by rows with schedule={DEALT}, and A (B where D is by columns) with ping-pong on gfx942: lines of "
                         "more take more than 256 VGPRs", ("schedule", "encoding", "a_layout", "b_layout", "d_layout"), _fits_registers)
+_SHARED_BY_ROWS = ag.Rule("A and B must be by rows with stream_k=true on gfx942 (persistent=true takes one of them by columns): beside "
+                          "lines and what transposes them, 102 SGPRs have no room for an item's descriptors",
+                          ("stream_k", "encoding", "a_layout", "b_layout"), lambda p: not p["stream_k"] or p["encoding"] != "fnuz"
+                          or p["a_layout"] == p["b_layout"] == "row")
 _SCALES_BY_ROWS = ag.Rule("d_layout must be row with scales=block, whose scales of A and B differ in shape", ("scales", "d_layout"),
                           lambda p: p["scales"] != "block" or p["d_layout"] == "row")
 
@@ -132,7 +136,7 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, *STREAM_RULES, _SCALES_BY_ROWS, _LINES_OF_ONE),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, *STREAM_RULES, _SCALES_BY_ROWS, _LINES_OF_ONE, _SHARED_BY_ROWS),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 512},  # steps enough for persistent workgroups

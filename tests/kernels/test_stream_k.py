@@ -140,6 +140,16 @@ def test_what_no_share_serves_is_refused(values: dict[str, Any], sentence: str) 
         LIBRARY.contract("gfx950", given).resolve_run(given)
 
 
+@pytest.mark.parametrize("side", ["a_layout", "b_layout"])
+def test_gfx942_shares_tiles_of_fp8_by_rows_alone(side: str) -> None:
+    given, library = {"tile": "128x128x128", "schedule": "interleave", side: "column"}, family("gemm-fp8")
+    for arch, asked in (("gfx942", "persistent"), ("gfx950", "stream_k")):
+        build = {**given, asked: True}
+        library.contract(arch, build).resolve_build(build)
+    with pytest.raises(ContractError, match="A and B must be by rows with stream_k=true on gfx942"):
+        library.contract("gfx942", {**given, "stream_k": True}).resolve_build({**given, "stream_k": True})
+
+
 def test_tune_tries_it_where_the_last_round_is_thin() -> None:
     variant = LIBRARY.select("gfx950", {"tile": "256x256x64", "schedule": "interleave"})
     contract = LIBRARY.contract_of(variant, LIBRARY.fixed(variant))
