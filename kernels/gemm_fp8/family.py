@@ -111,12 +111,22 @@ def _fits_registers(p: ag.Values) -> bool:
     return p["schedule"] != DEALT or "row" in (p["a_layout"], p["b_layout"])
 
 
+def _fits_scalars(p: ag.Values) -> bool:
+    """Whether an item's descriptors, four SGPRs side by side each, find room (docs/PRODUCT_TILES.md)."""
+    columns = (p["a_layout"], p["b_layout"]).count("column")
+    if p["encoding"] == "fnuz":
+        most = 2 if not p["persistent"] and not p["stream_k"] else int(not p["stream_k"] and p["scales"] == "row")
+    else:
+        most = 0 if p["stream_k"] and p["scales"] == "row" and "256" in p["tile"].split("x")[:2] else 2
+    return columns <= most
+
+
 _LINES_OF_ONE = ag.Rule(f"A or B must be by rows with schedule={DEALT}, and A (B where D is by columns) with ping-pong on gfx942: lines of "
                         "more take more than 256 VGPRs", ("schedule", "encoding", "a_layout", "b_layout", "d_layout"), _fits_registers)
-_SHARED_BY_ROWS = ag.Rule("A and B must be by rows with stream_k=true on gfx942 (persistent=true takes one of them by columns): beside "
-                          "lines and what transposes them, 102 SGPRs have no room for an item's descriptors",
-                          ("stream_k", "encoding", "a_layout", "b_layout"), lambda p: not p["stream_k"] or p["encoding"] != "fnuz"
-                          or p["a_layout"] == p["b_layout"] == "row")
+_ITEMS_BY_ROWS = ag.Rule("A and B must be by rows with persistent=true or stream_k=true on gfx942 (persistent=true with scales=row takes "
+                         "one of them by columns), and with stream_k=true and scales=row in tiles of 256 rows or columns: beside lines and "
+                         "what transposes them, 102 SGPRs have no room for an item's descriptors",
+                         ("persistent", "stream_k", "encoding", "scales", "a_layout", "b_layout", "tile"), _fits_scalars)
 _SCALES_BY_ROWS = ag.Rule("d_layout must be row with scales=block, whose scales of A and B differ in shape", ("scales", "d_layout"),
                           lambda p: p["scales"] != "block" or p["d_layout"] == "row")
 
@@ -136,7 +146,7 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, *STREAM_RULES, _SCALES_BY_ROWS, _LINES_OF_ONE, _SHARED_BY_ROWS),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, *STREAM_RULES, _SCALES_BY_ROWS, _LINES_OF_ONE, _ITEMS_BY_ROWS),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 512},  # steps enough for persistent workgroups

@@ -18,11 +18,10 @@ from itertools import pairwise
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.products.persistent import LEAST_STEPS, ONE_TILE, STREAM_CHAIN_RULES, resident_workgroups, tile_of, tiles_of
+from asmgen.kernels.products.persistent import LEAST_STEPS, STREAM_CHAIN_RULES, resident_workgroups, tile_of, tiles_of
 
 STREAM_K = ag.Parameter("stream_k", "build", bool, "persistent, and the steps of tiles that are no whole round are shared by all "
                         "workgroups; a second kernel adds the parts of a tile in the order of K", default=False)
-ALONE = ONE_TILE
 SHARED_PARTS = ag.ContractArgument("parts", "pointer", "sums of parts of tiles in float32, 16-byte aligned")
 SHARE_ARGUMENT = ag.ContractArgument("share", "u32", "chunks of 4 steps that a workgroup has of shared tiles")
 CHUNK = 4

@@ -140,14 +140,20 @@ def test_what_no_share_serves_is_refused(values: dict[str, Any], sentence: str) 
         LIBRARY.contract("gfx950", given).resolve_run(given)
 
 
-@pytest.mark.parametrize("side", ["a_layout", "b_layout"])
-def test_gfx942_shares_tiles_of_fp8_by_rows_alone(side: str) -> None:
-    given, library = {"tile": "128x128x128", "schedule": "interleave", side: "column"}, family("gemm-fp8")
-    for arch, asked in (("gfx942", "persistent"), ("gfx950", "stream_k")):
-        build = {**given, asked: True}
-        library.contract(arch, build).resolve_build(build)
-    with pytest.raises(ContractError, match="A and B must be by rows with stream_k=true on gfx942"):
-        library.contract("gfx942", {**given, "stream_k": True}).resolve_build({**given, "stream_k": True})
+@pytest.mark.parametrize("arch,asked,serves", [
+    ("gfx942", {"persistent": True}, False), ("gfx942", {"persistent": True, "scales": "row"}, True),
+    ("gfx942", {"stream_k": True, "scales": "row"}, False), ("gfx950", {"stream_k": True}, True),
+    ("gfx950", {"stream_k": True, "scales": "row"}, True), ("gfx950", {"stream_k": True, "scales": "row", "tile": "128x256x128"}, False),
+    ("gfx950", {"persistent": True, "scales": "row", "tile": "256x256x128"}, True)])
+def test_tiles_of_fp8_by_columns_have_descriptors_for_an_item(arch: str, asked: dict[str, Any], serves: bool) -> None:
+    library = family("gemm-fp8")
+    for side in ("a_layout", "b_layout"):
+        build = {"tile": "128x128x128", "schedule": "interleave", side: "column", **asked}
+        if serves:
+            library.contract(arch, build).resolve_build(build)
+        else:
+            with pytest.raises(ContractError, match="A and B must be by rows with persistent=true or stream_k=true on gfx942"):
+                library.contract(arch, build).resolve_build(build)
 
 
 def test_tune_tries_it_where_the_last_round_is_thin() -> None:
