@@ -32,8 +32,19 @@ def collection_paused(keep: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        if keep and not gc.get_freeze_count():
+        if keep and not _frozen_by_process():
             gc.freeze()
             gc.unfreeze()  # moves all objects to the oldest generation
         if running:
             gc.enable()
+
+
+_found_frozen: list[int] = []  # how many, once some were found
+
+
+def _frozen_by_process() -> bool:
+    """Whether the process has frozen objects itself. Python walks through all of them to count them, .3 s of some million, so they are
+    counted until some are found: who freezes objects goes on to."""
+    if not _found_frozen and (count := gc.get_freeze_count()):
+        _found_frozen.append(count)
+    return bool(_found_frozen)
