@@ -142,12 +142,21 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests, which stay to the end
 
 
+def forget_what_is_kept(item: pytest.Item) -> None:
+    """Drop the builds that a file of tests keeps in caches of its own: workers held gigabytes of them to the end."""
+    assert isinstance(item, pytest.Function)
+    for value in vars(item.module).values():
+        if getattr(value, "__module__", None) == item.module.__name__ and hasattr(value, "cache_clear"):
+            value.cache_clear()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     yield
     if nextitem is None or nextitem.path != item.path:
+        forget_what_is_kept(item)
         gc.collect()
-        gc.freeze()  # builds that a file keeps
+        gc.freeze()  # what modules of asmgen keep
     elif gc.get_count()[0] > MADE:
         gc.collect(1)
 
