@@ -58,7 +58,7 @@ def run(number: int, shape: dict[str, Any], order: str = "lockstep", seed: int =
 @given(number=st.integers(0, len(BUILDS) - 1), m=st.integers(1, 80), n=st.integers(1, 150), steps=st.integers(1, 21),
        apart=st.sampled_from((0, 0, 8)), alpha=st.sampled_from((1.0, 1.0, -0.5)), beta=st.sampled_from((0.0, 0.0, 2.0)),
        order=st.sampled_from(("lockstep", "serial", "random:5")), seed=st.integers(0, 99))
-@settings(max_examples=8, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=16, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.slow
 def test_right_on_drawn_shapes(number: int, m: int, n: int, steps: int, apart: int, alpha: float, beta: float, order: str,
                                seed: int) -> None:

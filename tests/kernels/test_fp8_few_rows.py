@@ -49,7 +49,7 @@ def run(number: int, shape: dict[str, Any], order: str = "lockstep", seed: int =
 @given(number=st.integers(0, len(BUILDS) - 1), m=st.integers(1, 70), n=st.integers(1, 300), steps=st.integers(1, 13),
        apart=st.sampled_from((0, 16)), alpha=st.sampled_from((1.0, 1.0, -0.5)), beta=st.sampled_from((0.0, 0.0, 2.0)),
        order=st.sampled_from(("lockstep", "serial", "random:5")), seed=st.integers(0, 99))
-@settings(max_examples=6, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.slow
 def test_right_on_drawn_shapes(number: int, m: int, n: int, steps: int, apart: int, alpha: float, beta: float, order: str,
                                seed: int) -> None:

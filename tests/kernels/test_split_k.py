@@ -67,7 +67,7 @@ def run(one: Built, shape: dict[str, Any], order: str = "lockstep", seed: int = 
 @given(number=st.integers(0, len(BUILDS) - 1), m=st.integers(1, 140), n=st.integers(1, 270), steps=st.integers(1, 9),
        apart=st.sampled_from((0, 0, 8)), alpha=st.sampled_from((1.0, 1.0, -0.5)), beta=st.sampled_from((0.0, 0.0, 2.0)),
        seed=st.integers(0, 99))
-@settings(max_examples=7, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=14, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.slow
 def test_right_on_drawn_shapes(number: int, m: int, n: int, steps: int, apart: int, alpha: float, beta: float, seed: int) -> None:
     """With fewer steps than workgroups share, and with parts of unequal length; NaN and infinities by even seeds."""
