@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -124,7 +125,7 @@ def test_build_refuses_a_run_parameter() -> None:
 
 def test_build_checks_rules_of_build_parameters_only() -> None:
     assert sentence(CONTRACT.resolve_build, {"tile_m": 160, "preload": True}) == (
-        "tile_m must be at most 128 where preload is on, got tile_m=160, preload=True"
+        "tile_m must be at most 128 where preload is on, got tile_m=160, preload=True; tile_m=64 or preload=false would work"
     )
     assert CONTRACT.resolve_build({"tile_m": 128, "preload": True})["preload"] is True
     assert CONTRACT.resolve_build({"tile_m": 160})["tile_m"] == 160
@@ -134,6 +135,33 @@ def test_run_fills_defaults_from_another_parameter() -> None:
     resolved = CONTRACT.resolve_run(SHAPE)
     assert resolved["lda"] == 128 and resolved["seed"] == 7 and resolved["tile_m"] == 64
     assert CONTRACT.resolve_run({**SHAPE, "lda": 136})["lda"] == 136
+
+
+def test_a_broken_rule_names_the_fewest_changes_that_keep_all_rules() -> None:
+    """Two rules that one parameter breaks, one that no change of one parameter keeps, and one that no value keeps."""
+    rules = (
+        Rule("preload needs order=ba", ("preload", "order"), lambda p: not p["preload"] or p["order"] == "ba"),
+        Rule("order=ba needs few rows", ("order", "tile_m"), lambda p: p["order"] == "ab" or p["tile_m"] < 96),
+    )
+    contract = contract_with(parameters=CONTRACT.parameters, rules=rules)
+    assert sentence(contract.resolve_build, {"preload": True}) == "preload needs order=ba, got preload=True, order=ab; " \
+        "preload=false or order=ba would work"
+    assert sentence(contract.resolve_build, {"preload": True, "tile_m": 128}).endswith("order=ab; preload=false would work")
+    on = Rule("preload must be on", ("preload",), lambda p: p["preload"])
+    alone = contract_with(parameters=CONTRACT.parameters, rules=(*rules, on))
+    assert sentence(alone.resolve_build, {}) == "preload must be on, got preload=False"
+    both = contract_with(parameters=CONTRACT.parameters, rules=(*rules, replace(on, reads=("preload", "order"))))
+    assert sentence(both.resolve_build, {}).endswith("; order=ba preload=true would work")
+    never = contract_with(parameters=CONTRACT.parameters, rules=(Rule("no order works", ("order",), lambda p: False),))
+    assert sentence(never.resolve_build, {}) == "no order works, got order=ab"
+
+
+def test_a_change_is_named_only_if_the_launch_keeps_its_rules_too() -> None:
+    rules = (Rule("preload must be on", ("preload",), lambda p: p["preload"]),
+             Rule("preload needs 64 rows", ("preload", "m"), lambda p: not p["preload"] or p["m"] >= 64))
+    contract = contract_with(parameters=CONTRACT.parameters, rules=rules)
+    assert sentence(contract.resolve_run, SHAPE).endswith("; preload=true would work")
+    assert sentence(contract.resolve_run, SHAPE | {"m": 40}) == "preload must be on, got preload=False"
 
 
 def test_run_checks_rules() -> None:

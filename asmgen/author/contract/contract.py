@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
+from asmgen.author.contract.nearbuilds import near_values, written
 from asmgen.codeobject.arguments import natural_offsets, scalar_type
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
@@ -163,6 +164,12 @@ class Parameter:
         if self.default_from:
             row["default_from"] = self.default_text
         return row
+
+    @property
+    def tries(self) -> tuple[Value, ...]:
+        """The values of a build parameter that checks of all builds try, the default first: all, where they can be listed."""
+        others = self.choices or self.tried or ((False, True) if self.type is bool else ())
+        return tuple(dict.fromkeys((*(() if self.default is None else (self.default,)), *others)))
 
     @property
     def default_text(self) -> str:
@@ -323,10 +330,8 @@ class KernelContract:
         """All build parameters, defaults filled in. A run parameter, an unknown one or a broken rule is a ContractError."""
         for name in values:
             if self.parameter(name).kind == "run":
-                raise ContractError(
-                    f"{name} is a run parameter of {self.name}: one code object serves every legal {name}, so build does not take it; "
-                    f"give it to asmgen run instead"
-                )
+                raise ContractError(f"{name} is a run parameter of {self.name}: one code object serves every legal {name}, so build does "
+                                    "not take it; give it to asmgen run instead")
         resolved = self._resolve(values, ("build",))
         self._check_rules(resolved)
         return resolved
@@ -367,7 +372,17 @@ class KernelContract:
     def _check_rules(self, resolved: Values) -> None:
         for rule in self.rules:
             if all(name in resolved for name in rule.reads) and not rule.holds(resolved):
-                raise ContractError(f"{rule.sentence}, got {', '.join(f'{name}={resolved[name]}' for name in rule.reads)}")
+                near = " or ".join(map(written, self.near_builds(resolved)))
+                raise ContractError(f"{rule.sentence}, got {', '.join(f'{name}={resolved[name]}' for name in rule.reads)}"
+                                    f"{f'; {near} would work' if near else ''}")
+
+    def near_builds(self, resolved: Values) -> list[dict[str, Any]]:
+        """The smallest changes of build parameters, which broken rules among them read, after which no rule is broken."""
+        build = {one.name: one.tries for one in self.parameters if one.kind == "build"}
+        known = [rule for rule in self.rules if resolved.keys() >= set(rule.reads)]
+        read = {name for rule in known if build.keys() >= set(rule.reads) and not rule.holds(resolved) for name in rule.reads}
+        return near_values({name: tries for name, tries in build.items() if name in read}, resolved,
+                           lambda values: all(rule.holds(values) for rule in known))
 
     def grid_of(self, resolved: Values) -> tuple[int, int, int]:
         """The grid in workgroups for resolved parameters; ContractError where a dimension is below 1."""

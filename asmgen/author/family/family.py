@@ -191,10 +191,35 @@ class Family:
         if not taking and any(own.get(name) == given[name] for own in fixed.values() for one in serving for name in lacking[one]):
             serving = []  # another variant has what these do not take
         if not serving:
+            lacking = {one: names or self._refused(one, given) for one, names in lacking.items()}
             wanted = " ".join(f"{name}={value}" for name, value in given.items() if any(name in own for own in fixed.values()))
             known = "; ".join(map(str, nearest_first(fixed, lacking, given)))
             raise ContractError(f"{self.name} has no variant {wanted} for {arch}; there are, the nearest first: {known}")
-        return self.selection(taking or serving, given)
+        chosen = self.selection(taking or serving, given)
+        if len(taking) > 1 and self._refused(chosen, given):
+            chosen = self.selection([one for one in taking if not self._refused(one, given)] or taking, given)
+        return chosen
+
+    def nearest(self, arch: str, values: Values) -> dict[str, Any]:
+        """Build parameters that are served, nearest to some that may be: what the sentence names first that refuses these. Raises
+        ContractError where no variant serves any that are near."""
+        fixed = {one: self.fixed(one) for one in self.variants(arch)}
+        refused = {one: self._lacking(one, values) or self._refused(one, values) for one in fixed}
+        try:
+            variant = self.select(arch, values)
+            given = dict(values)
+        except ContractError:
+            variant = nearest_first(fixed, refused, values)[0]
+            given = {**values, **fixed[variant]}
+        contract = self.contract_of(variant, given)
+        build = {one.name: given.get(one.name, one.default) for one in contract.parameters if one.kind == "build"}
+        near = contract.near_builds(build)
+        return contract.resolve_build({**build, **(near[0] if near else {})})
+
+    def _refused(self, variant: Variant, given: Values) -> list[str]:
+        """The rules by which a variant refuses the build parameters among some values that it does not fix."""
+        build = {one.name: given.get(one.name, one.default) for one in self._own(variant) if one.kind == "build"} | self.fixed(variant)
+        return [rule.sentence for rule in self.rules if build.keys() >= set(rule.reads) and not rule.holds(build)]
 
     def _lacking(self, variant: Variant, given: Values) -> list[str]:
         """The build parameters for which a variant, which does not fix them, has other choices than what is asked."""
