@@ -28,7 +28,8 @@ def by_rows(k: ag.TileBuilder) -> None:
     raw = {name: row_tile(k, name.upper(), "f32" if single else p.dtype, part) for name in inputs}
     wide = {name: row_tile(k, f"{name.upper()}32", "f32", part) for name in inputs}
     results = dict(zip(outputs, wide.values(), strict=False))
-    narrow = results if p.dtype == "f32" else {name: row_tile(k, f"{name.upper()}16", p.dtype, part) for name in outputs}
+    narrow = results if p.dtype == "f32" else {name: row_tile(k, f"{name.upper()}16", p.dtype, part, shares=half)
+                                               for name, half in zip(outputs, _halves(wide, single), strict=False)}
     applied = Applied(k, parts_of(wide["x"])[0])
 
     starts = range(0, p.columns, PART)
@@ -55,14 +56,25 @@ def by_rows(k: ag.TileBuilder) -> None:
     walk.go_on("rows")
 
 
+def _halves(wide: Mapping[str, ag.Tile], single: bool) -> tuple[ag.Tile | None, ag.Tile | None]:
+    """Where two results become narrow: in the halves of dy, which is read by then, where elements that are loaded one by one leave too few
+    registers."""
+    dy = wide.get("dy")
+    if dy is None or "up" not in wide or not single or dy.across % 2:
+        return None, None
+    columns = dy.columns // 2
+    return dy.part(0, 0, dy.rows, columns), dy.part(0, columns, dy.rows, columns)
+
+
 class Applied:
     """The activation of pieces like that one, in place: d in x, or dx in x and dup in up."""
 
     def __init__(self, k: ag.TileBuilder, like: ag.Tile) -> None:
         self.k, self.gated, self.limit = k, is_gated(k.parameters), limit_of(k.parameters)
-        names = ("gate", "slope", "cut", "factor", "held0", "held1")
+        names = ("gate", "slope", "cut", "held0", "held1")
         tiles: list[ag.Tile] = [k.tile(name, like.rows, like.columns, like.fragment) for name in names]
-        self.gate, self.slope, self.cut, self.factor, *held = tiles
+        self.gate, self.slope, self.cut, *held = tiles
+        self.factor = held[0]  # which the function has no need of when it is done
         self.function = ActivationFunction(k, k.p.kind, k.p.approximate, (held[0], held[1]))
 
     def apply(self, piece: Mapping[str, ag.Tile]) -> None:

@@ -269,10 +269,10 @@ def load_run(walk: RowWalk, raw: ag.Reg, descriptor: ag.Reg, size: int, number: 
                    offset=first + 4 * dword, nt=nontemporal)
 
 
-def row_tile(k: ag.TileBuilder, name: str, dtype: str, shape: RowShape, runs: int = 0) -> ag.Tile:
-    """The rows that a wave has at once, or so many runs of them, in elements of that type."""
+def row_tile(k: ag.TileBuilder, name: str, dtype: str, shape: RowShape, runs: int = 0, shares: ag.Tile | None = None) -> ag.Tile:
+    """The rows that a wave has at once, or so many runs of them, in elements of that type; in the registers of a tile that it `shares`."""
     columns = (runs or shape.fragments) * PER_LANE * shape.across
-    tile: ag.Tile = k.tile(name, shape.wave_rows, columns, k.lanes(dtype, PER_LANE, shape.across))
+    tile: ag.Tile = k.tile(name, shape.wave_rows, columns, k.lanes(dtype, PER_LANE, shape.across), shares=shares)
     return tile
 
 
