@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
@@ -15,7 +16,8 @@ _PARTS = "v_cvt_scalef32"
 
 
 def fill_waits(k: ag.TileBuilder, emit: Callable[[], None], beside: Beside) -> None:
-    """What `emit` emits, with the scalar code of `beside`, which reads nothing of it, in its waits; what is left stands after it."""
+    """What `emit` emits, with the scalar code of `beside`, which reads nothing of it, in its waits; what is left stands after it. All of
+    it does where it takes scratch that `emit` uses there."""
     with k.section() as section:
         first = len(k.items)
         emit()
@@ -34,7 +36,8 @@ def fill_waits(k: ag.TileBuilder, emit: Callable[[], None], beside: Beside) -> N
         order += (*left[:missing], number)
         written = [*written, *[0] * len(left[:missing]), *(item.writes for item in items if hasattr(item, "writes"))][-_DPP:]
         left = left[missing:]
-    section.merge([*order, *left])
+    with suppress(ag.MergeError):  # which changes nothing then
+        section.merge([*order, *left])
 
 
 def _missing(item: Any, written: Sequence[int]) -> int:

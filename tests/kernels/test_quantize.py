@@ -30,7 +30,7 @@ CASES: list[Case] = [
     ("gfx950", {"columns": 3000, "to": "mxfp8", "from": "f32"}, {"rows": 3, "d_stride": 3012, "each": 2}, "random:7"),
     ("gfx950", {"columns": 1184, "to": "mxfp4", "layout": "shuffled", "columnwise": True}, {"rows": 100, "each": 3, "x_stride": 1200},
      "lockstep"),
-    ("gfx950", {"columns": 4672, "to": "mxfp8", "order": "shuffled", "layout": "shuffled"}, {"rows": 48, "each": 2, "d_stride": 4704},
+    ("gfx950", {"columns": 16416, "to": "mxfp8", "order": "shuffled", "layout": "shuffled"}, {"rows": 16, "each": 2, "d_stride": 16448},
      "serial"),
     ("gfx950", {"columns": 128, "to": "mxfp4", "order": "shuffled"}, {"rows": 21}, "random:9"),
     ("gfx950", {"columns": 64, "to": "mxbf6", "rounding": "up", "columnwise": True, "from": "f32"},
