@@ -1,13 +1,14 @@
 """Random products of gemm-bf16 and gemm-fp8 against the float64 reference: `python -m tests.random_gemm [COUNT] [SEED]`.
 
-Both targets, types, layouts of all matrices, tiles, split K with sums in order or by memory, batches, strides, alpha, beta, bias, scales,
-edges of 1 to 600, data with NaN and infinities by turns, and the three orders of waves by turns. What no kernel may write are canaries.
+Both targets, all build parameters of all variants as far as their contracts take them together, batches, strides, alpha, beta, edges of 1
+to 600, data with NaN and infinities by turns, and the three orders of waves by turns. What no kernel may write are canaries.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import cache
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.buildsweep import Combinations
 from asmgen.tools.runner import run_kernel
 from tests.drawn_cases import failed_of
 
@@ -28,32 +30,15 @@ BUILDS = 60
 
 
 def drawn_build(random: np.random.Generator) -> tuple[str, str, dict[str, Any]]:
-    """Family, target and build parameters of one kernel; of what no variant serves another one is drawn."""
+    """Family, target and build parameters of one kernel: all that its variant's contract takes together, in a drawn order. Most
+    are split or of workgroups that make several tiles, which fewer variants and combinations take than would be drawn."""
+    name, arch = str(random.choice(["gemm-bf16", "gemm-fp8"])), str(random.choice(["gfx950", "gfx942"]))
+    library, draw = family(name), Random(int(random.integers(1 << 32)))
+    given = draw.choice([{"persistent": True}, {"stream_k": True}, {"split_k": draw.choice([2, 3, 5, 17])}, {}])
     while True:
-        name, arch = str(random.choice(["gemm-bf16", "gemm-fp8"])), str(random.choice(["gfx950", "gfx942"]))
-        library = family(name)
-        variants = library.variants(arch)
-        variant = variants[int(random.integers(len(variants)))]
-        layouts = {f"{one}_layout": str(random.choice(["row", "column"])) for one in "abd"}
-        build: dict[str, Any] = {**layouts, "c_layout": layouts["d_layout"], "out": str(random.choice(["bf16", "f16", "f32"])),
-                                 "bias": str(random.choice(["none", "row", "column"])), "split_k": int(random.choice([1, 1, 2, 3, 5])),
-                                 "reduce": str(random.choice(["ordered", "ordered", "atomic"])), "preload": bool(random.random() < 0.3),
-                                 "pointers": bool(random.random() < 0.2)}
-        if name == "gemm-bf16":
-            build["dtype"] = str(random.choice(["bf16", "f16"]))
-        else:
-            build |= {f"{one}_dtype": str(random.choice(["e4m3", "e5m2"])) for one in "ab"}
-            build["scales"] = str(random.choice(["tensor", "row"]))
-        build |= library.fixed(variant)
-        if True in library.contract_of(variant).parameter("any_k").choices:
-            build["any_k"] = bool(random.random() < 0.4)
-        if "persistent" not in build and random.random() < 0.3:
-            build |= {"split_k": 1, str(random.choice(["persistent", "stream_k"])): True}
-        try:
-            library.contract_of(variant, build).resolve_build(build)
-        except ContractError:
-            continue
-        return name, arch, build
+        build = Combinations(library, draw.choice(library.variants(arch)), draw).completed(given, ranges=True)
+        if build is not None:
+            return name, arch, build
 
 
 def drawn_shape(random: np.random.Generator, one: Built) -> dict[str, Any]:
@@ -68,8 +53,10 @@ def drawn_shape(random: np.random.Generator, one: Built) -> dict[str, Any]:
         k = steps * int(random.integers(1, max(2, most // steps + 1)))
         shape: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": int(random.choice([1, 1, 2, 3])),
                                  "alpha": float(random.choice([1.0, 1.0, -0.5])), "beta": float(random.choice([0.0, 0.0, 2.0]))}
-        if build.get("persistent") or build.get("stream_k"):
-            shape["workgroups"] = int(random.integers(1, 4 if build.get("persistent") else 9))
+        if build["persistent"] or build["stream_k"]:
+            shape["workgroups"] = int(random.integers(1, 9 if build["stream_k"] else 4))
+            if build["stream_k"] and random.random() < 0.2:
+                shape["share"] = int(random.integers(1, 20))
         for name, rows, columns in (("a", m, k), ("b", n, k), ("d", m, n), ("c", m, n)):
             line, lines = (rows, columns) if build[f"{name}_layout"] == "column" else (columns, rows)
             unit = contract.parameter(f"ld{name}").multiple_of

@@ -82,8 +82,7 @@ def builds(family: Family, arch: str) -> Iterator[dict[str, Any]]:
         for parameter in contract.parameters:
             if parameter.kind != "build":
                 continue
-            others = parameter.choices or parameter.tried or ((False, True) if parameter.type is bool else ())
-            yield from (given for other in others if other != defaults[parameter.name]
+            yield from (given for other in parameter.tries if other != defaults[parameter.name]
                         and _is_served(family, arch, given := defaults | {parameter.name: other}))
 
 
