@@ -110,8 +110,10 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
 def product(of: Called, a: Any, b: Any, out: Any, more: Mapping[str, Any], alpha: float, beta: float, out_dtype: Any, invariant: bool,
             device: Any, stream: Any) -> Any:
     """`matmul` for a function that takes B its own way; `more` has c, bias, a_scale and b_scale, or some of them."""
-    alpha, beta = (_factor(of, name, one) for name, one in (("alpha", alpha), ("beta", beta)))
-    more = {**dict.fromkeys(("c", "bias", "a_scale", "b_scale")), **more}
+    alpha, beta = (factor_of(of, name, one) for name, one in (("alpha", alpha), ("beta", beta)))
+    if not isinstance(invariant, bool | np.bool_):
+        raise TensorError(f"invariant of {of.name} must be True or False, got {kind_of(invariant)}")
+    invariant, more = bool(invariant), {**dict.fromkeys(("c", "bias", "a_scale", "b_scale")), **more}
     if beta and more["c"] is None:
         raise TensorError(f"c of {of.name} must be given where beta is {beta}")
     if any(isinstance(one, list | tuple) for one in (a, b, out)):
@@ -126,7 +128,7 @@ def product(of: Called, a: Any, b: Any, out: Any, more: Mapping[str, Any], alpha
     return out
 
 
-def _factor(of: Called, name: str, given: Any) -> float:
+def factor_of(of: Called, name: str, given: Any) -> float:
     """Alpha or beta as Python's number."""
     if isinstance(given, np.generic) or isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()  # the limits are no numbers of a narrower type
@@ -173,7 +175,7 @@ def _lists(of: Called, given: Mapping[str, Any], alpha: float, beta: float, out_
         _start_each(of, every, more, own, alpha, beta, invariant, device, stream)
     else:
         more |= {name: for_each_row(of.name, name, more[name], count, rows[name]) for name in own}
-        _start_lists(of, every, more, alpha, beta, invariant, _device(of, every["a"][0], device), stream)
+        _start_lists(of, every, more, alpha, beta, invariant, device_of(of, every["a"][0], device), stream)
     return every["d"]
 
 
@@ -251,7 +253,7 @@ class _Ready:
 def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, device: Any, stream: Any, invariant: bool,
            copied: bool = False) -> _Ready:
     """Check the product of these tensors, or of copies of A and B where those are not `copied` yet and a kernel is much faster on them."""
-    device = _device(of, tensors["a"], device)
+    device = device_of(of, tensors["a"], device)
     a, b = _with_columns(of, tensors["a"], tensors["b"], stream)
     tensors, out = {**tensors, "a": a, "b": b}, tensors["d"]
     check_writable(out, of.name)
@@ -291,7 +293,7 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     return _Ready(device, plan.launches, {**dict.fromkeys(plan.unread, out), **tensors, **numbers, **plan.numbers})
 
 
-def _device(of: Called, a: Any, device: Any) -> Any:
+def device_of(of: Called, a: Any, device: Any) -> Any:
     """The device that is given, or the GPU of A."""
     if device is None:
         return gpu_of(a, of.name)
@@ -379,7 +381,10 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
             scaling: Scaling) -> _Plan:
     """The plan of the variant that is predicted the fastest for these values."""
     library = find_family(name)
-    arch = library.check_arch(arch)
+    arch, block = library.check_arch(arch), {"scales": "block"}
+    if block.items() <= scaling.build.items() and not any(block.items() <= library.fixed(one).items() for one in library.variants(arch)):
+        raise TensorError(f"a_scale and b_scale of {of.name} for blocks of {BLOCK} have no kernel for {arch}; one for all, or for each "
+                          "row of a and column of out, would work")
     try:
         build = choose(name, arch, gpu_named(device, arch), given)
         contract = library.contract(arch, build)
@@ -415,20 +420,21 @@ def _batch(of: Called, one: tuple[int, ...], other: tuple[int, ...]) -> tuple[in
 def _types(of: Called, known: Mapping[str, Facts], arch: str) -> tuple[str, dict[str, Any]]:
     """The family that takes the types of a, b and out, and its build parameters for them."""
     types = {name: plain_name(known[name][2]) for name in ("a", "b", "d")}
+    halves = types["a"] in HALVES and HALVES[types["a"]] == HALVES.get(types["b"])
+    if not halves and not (types["a"] in EIGHTS and types["b"] in EIGHTS):
+        raise TensorError(f"a and b of {of.name} must be both bfloat16, both float16, or both float8, got {types['a']} and {types['b']}")
     out = OUTS.get(types["d"])
     if out is None:
         raise TensorError(f"out of {of.name} must be bfloat16, float16 or float32, got {types['d']}")
     if "c" in known and plain_name(known["c"][2]) != types["d"]:
         raise TensorError(f"c of {of.name} must be of the type of out, {types['d']}, got {plain_name(known['c'][2])}")
-    if types["a"] in HALVES and types["b"] in HALVES and HALVES[types["a"]] == HALVES[types["b"]]:
+    if halves:
         return "gemm-bf16", {"dtype": HALVES[types["a"]], "out": out}
-    if types["a"] in EIGHTS and types["b"] in EIGHTS:
-        for name in "ab":
-            if EIGHTS[types[name]][1] != arch:
-                works = " and ".join(one for one, (_, where) in EIGHTS.items() if where == arch)
-                raise TensorError(f"{name} of {of.name} is {types[name]}, whose numbers {arch} does not have; it has {works}")
-        return "gemm-fp8", {"a_dtype": EIGHTS[types["a"]][0], "b_dtype": EIGHTS[types["b"]][0], "out": out}
-    raise TensorError(f"a and b of {of.name} must be both bfloat16, both float16, or both float8, got {types['a']} and {types['b']}")
+    for name in "ab":
+        if EIGHTS[types[name]][1] != arch:
+            works = " and ".join(one for one, (_, where) in EIGHTS.items() if where == arch)
+            raise TensorError(f"{name} of {of.name} is {types[name]}, whose numbers {arch} does not have; it has {works}")
+    return "gemm-fp8", {"a_dtype": EIGHTS[types["a"]][0], "b_dtype": EIGHTS[types["b"]][0], "out": out}
 
 
 def _matrices(of: Called, name: str, facts: Facts, batch: tuple[int, ...], wanted: str = "") -> _Matrices:

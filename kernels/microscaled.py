@@ -15,9 +15,9 @@ import numpy as np
 from asmgen.isa.quote import quoted
 from asmgen.kernels.built import code_object
 from asmgen.kernels.gemm_mx.formats import ELEMENTS, FRAGMENT_ROWS, padded_rows
-from asmgen.kernels.matmul import ALIGNMENT, HALVES, OUTS
+from asmgen.kernels.matmul import ALIGNMENT, HALVES, OUTS, Called, device_of, factor_of
 from asmgen.kernels.registry import family as find_family
-from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, gpu_of, kind_of, located, plain_name, shares
+from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, kind_of, located, plain_name, shares
 from asmgen.kernels.tuned import choose
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
@@ -25,6 +25,7 @@ from asmgen.tuning.started import launch_list
 _CODES = {"float8_e4m3fn": "fp8", "float8_e5m2": "bf8", "float4_e2m1fn_x2": "fp4"}
 """Types of tensors whose elements say what they are; others are bytes of codes."""
 _NAME = "gemm.mx"
+_MX = Called(_NAME, b_by_rows=True)
 _SCALES = ("uint8", "float8_e8m0fnu")
 _FEWEST_ROWS, _COMPUTE_UNITS = 16, 256
 """Rows of the smallest tile, and compute units of an MI355X (docs/facts/microarchitecture.md section 2.5)."""
@@ -58,12 +59,16 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any = None, a_dtype: str
 
     `device` and `stream` are as for `gemm.bf16`. Raises TensorError or ContractError before any launch.
     """
+    alpha, beta = (factor_of(_MX, name, one) for name, one in (("alpha", alpha), ("beta", beta)))
+    options = {"scale_order": scale_order, "b_order": b_order, "quantise_to": quantise_to, "rounding": rounding, "fp6_storage": fp6_storage}
+    for name, one in (("a_dtype", a_dtype), ("b_dtype", b_dtype), *options.items()):
+        if not isinstance(one, str):
+            raise TensorError(f"{name} of {_NAME} must be a name, got {kind_of(one)}")
     out = made_by_mx(a, b) if out is None else out
     given = {"a": a, "b": b, "d": out, "a_scale": a_scale, "b_scale": b_scale, "c": c, "bias": bias}
     named = {name: tensor for name, tensor in given.items() if tensor is not None}
     places = {name: located(_called(name), tensor, _NAME) for name, tensor in named.items()}
-    if device is None:
-        device = gpu_of(a, _NAME)
+    device = device_of(_MX, a, device)
     facts = tuple((name, found) for name, (_, found) in places.items())
     check_writable(out, _NAME)
     for name in ("a", "b"):
@@ -74,9 +79,8 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any = None, a_dtype: str
     for name in named:
         if name not in ("d", *own) and shares(named[name], out, places[name], places["d"]):
             raise TensorError(f"out of {_NAME} shares elements with {name}, which the kernel reads; another out would do")
-    options = {"scale_order": scale_order, "b_order": b_order, "quantise_to": quantise_to, "rounding": rounding, "fp6_storage": fp6_storage}
     gpu = gpu_named(getattr(device, "name", ""), device.arch) if tuned else ""
-    plan, numbers, unread = _plan(device.arch, facts, a_dtype, b_dtype, tuple(options.items()), float(alpha), float(beta), gpu)
+    plan, numbers, unread = _plan(device.arch, facts, a_dtype, b_dtype, tuple(options.items()), alpha, beta, gpu)
     plan.start(device, {**named, **dict.fromkeys(unread, out), **numbers}, stream)
     return out
 
@@ -84,8 +88,9 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any = None, a_dtype: str
 def made_by_mx(a: Any, b: Any) -> Any:
     """An `out` for `mx` of the kind of `a`: of bfloat16, or of the type of an `a` that is quantised."""
     if not (isinstance(a, np.ndarray) or hasattr(a, "new_empty")):
-        raise TensorError(f"out of {_NAME} must be given where a is a {kind_of(a)}")
-    shape, raw = (*(a.shape[:-2] or b.shape[:-2]), *a.shape[-2:-1], *b.shape[-2:-1]), plain_name(str(a.dtype)) in HALVES
+        raise TensorError(f"out of {_NAME} must be given where a is {kind_of(a)}")
+    its = located("b", b, _NAME)[1][0]
+    shape, raw = (*(a.shape[:-2] or its[:-2]), *a.shape[-2:-1], *its[-2:-1]), plain_name(str(a.dtype)) in HALVES
     if isinstance(a, np.ndarray):
         return np.empty(shape, a.dtype if raw else ml_dtypes.bfloat16)
     return a.new_empty(shape) if raw else a.new_empty(shape, dtype=import_module("torch").bfloat16)

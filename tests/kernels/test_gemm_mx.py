@@ -278,6 +278,10 @@ def test_tensors_of_aiter_with_activations_of_bf16() -> None:
     ({"b": np.zeros((2, 8, 32), np.uint8)}, r"out of gemm.mx must be \[M, N\] = \[2, 4, 8\]"),
     ({"b": np.zeros((2, 8, 32), np.uint8), "a": np.zeros((3, 4, 32), np.uint8), "out": np.zeros((3, 4, 8), np.float32)},
      "b of gemm.mx must be"),
+    ({"alpha": None}, "alpha of gemm.mx must be a finite number of float32, got a NoneType"),
+    ({"beta": float("nan")}, "beta of gemm.mx must be"), ({"device": "gfx950"}, "device of gemm.mx must be a device"),
+    ({"rounding": ["even"]}, "rounding of gemm.mx must be a name, got a list"), ({"out": None, "b": None}, "got a NoneType as b"),
+    ({"out": None, "a": [1]}, "out of gemm.mx must be given where a is a list"),
     ({"scale_order": "shuffled"}, "a_scale of gemm.mx"), ({"b_scale": None}, "given are a_scale"),
     ({"beta": 1.0}, "c of gemm.mx must be given where beta is 1.0"), ({"bias": np.zeros(4, np.float32)}, "bias of gemm.mx must have N = 8"),
     ({"c": np.zeros((4, 8), np.uint8), "beta": 1.0}, "c of gemm.mx must be of the type of out, float32, got uint8"),
@@ -288,4 +292,4 @@ def test_tensors_that_do_not_fit(change: dict[str, Any], sentence: str) -> None:
     given: dict[str, Any] = {"a": np.zeros((4, 32), np.uint8), "a_scale": np.zeros((4, 2), np.uint8), "b": np.zeros((8, 32), np.uint8),
                              "b_scale": np.zeros((8, 2), np.uint8), "out": np.zeros((4, 8), np.float32)}
     with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match=sentence):
-        gemm.mx(**given | change, device=device)
+        gemm.mx(**given | {"device": device} | change)

@@ -113,6 +113,8 @@ def test_scales_of_rows_and_columns_and_of_blocks() -> None:
     ({"a": TorchTensor(drawn(1, (8, 128))[:, ::2]), "stream": 1}, "a copy of it would run on PyTorch's current stream"),
     ({"alpha": float("nan")}, "alpha of gemm.matmul must be a finite number of float32, got nan"), ({"alpha": 1e39}, "float32, got 1e.39"),
     ({"beta": np.ones(2)}, "beta of gemm.matmul must be a finite number of float32, got a ndarray"), ({"alpha": True}, "got True"),
+    ({"a": drawn(1, (8, 64)).astype(np.int32), "out": None}, "a and b of gemm.matmul must be both bfloat16, .* got int32 and bfloat16"),
+    ({"invariant": "yes"}, "invariant of gemm.matmul must be True or False, got the str 'yes'"),
     ({"alpha": np.float16("inf")}, "alpha of gemm.matmul must be a finite number of float32, got inf"),
     ({"c": drawn(1, (2, 8, 24)), "beta": 1.0}, r"c of gemm.matmul must be \[8, 24\]"),
     ({"out_dtype": "float16"}, "out of gemm.matmul is bfloat16, and out_dtype is float16"), ({"out_dtype": np.int8}, "float32, got int8"),
@@ -123,6 +125,13 @@ def test_what_it_refuses(change: dict[str, Any], sentence: str) -> None:
     given = {"a": drawn(1, (8, 64)), "b": drawn(2, (64, 24)), "out": np.empty((8, 24), BF16)}
     with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match=sentence):
         gemm.matmul(**given | change, device=device)
+
+
+def test_scales_of_blocks_have_no_kernel_for_gfx942() -> None:
+    a, b = (drawn(seed, (5, 256), ml_dtypes.float8_e4m3fnuz) for seed in (1, 2))
+    scales = np.ones((5, 2), np.float32), np.ones((1, 2), np.float32)
+    with EmulatedDevice("gfx942") as device, pytest.raises(gemm.TensorError, match="have no kernel for gfx942; one for all"):
+        gemm.fp8(a, b, a_scale=scales[0], b_scale=scales[1], device=device)
 
 
 def test_views_that_no_kernel_reads_are_copied() -> None:
