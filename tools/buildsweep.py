@@ -228,6 +228,7 @@ def commands(kernels: tuple[str, ...], arch: str | None, most: int, more: int, s
             sweep = Sweep(library, target, seed)
             for variant in library.variants(target)[share::shares]:
                 sweep.variant(variant, most, more)
+                click.echo(f"{name} {target} {variant}: {sweep.built} built, {sweep.refused} refused, {sweep.faults} faults", err=True)
             faults += sweep.faults
             click.echo(f"{name} {target}: {sweep.built} combinations built (at most {sweep.slowest:.2f} s of the processor), "
                        f"{sweep.refused} refused, {sweep.faults} faults")
