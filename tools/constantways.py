@@ -72,9 +72,11 @@ class ConstantWays:
             self._steps.append([(one, written) for one, written in steps if "scc" in one.opcode.writes or one.name.startswith("s_movrel")
                                 or any(written >> index & 1 for index in self._deciding)])
 
-    def after(self, branch: int, taken: bool) -> frozenset[int]:
-        """The blocks that can follow the branch on SCC at a position where it is `taken` or not."""
+    def after(self, branch: int, taken: bool, once: bool = False) -> frozenset[int]:
+        """The blocks that can follow the branch on SCC at a position where it is `taken` or not; with `once` up to where waves meet it
+        again."""
         program, flow = self._program, self._flow
+        end = flow.block_of[branch] if once else None
         known = _Known({})
         for number in _leading(program, flow, flow.block_of[branch]):
             self._run(number, known)
@@ -85,6 +87,8 @@ class ConstantWays:
         seen = set(waiting)
         while waiting and len(seen) < _MOST:
             number, registers, scc = waiting.pop()
+            if number == end:
+                continue
             known = _Known(dict(registers), scc)
             self._run(number, known)
             for following in _after(program, flow, flow.blocks[number].last, known):

@@ -25,7 +25,11 @@ class Guards:
         self._ways = ConstantWays(report.program, self._flow)
         self._position = {id(instruction): number for number, instruction in enumerate(report.program.instructions)}
         self._once: dict[int, list[tuple[int, Decision]]] = {}
-        self._reached: dict[tuple[int, bool], frozenset[int]] = {}
+        self._held: dict[int, set[bool]] = {}
+        for branch, _, held in (one for met in report.decisions.by_wave.values() for one in met):
+            self._held.setdefault(id(branch), set()).add(held)
+        self._alike: dict[int, list[tuple[int, Decision]]] = {}
+        self._reached: dict[tuple[int, bool, bool], frozenset[int]] = {}
         self._both: dict[tuple[int, int, int], tuple[tuple[Decision, ...], tuple[Decision, ...]]] = {}
 
     @property
@@ -34,8 +38,9 @@ class Guards:
         return not self._flow.indirect
 
     def of(self, instruction: Instruction, wave: int, place: int) -> tuple[Decision, ...]:
-        """The decisions without which a wave would not have come there, of those before its execution number `place`. A branch that it met
-        more than once is none: a loop's trips differ with sizes."""
+        """The decisions without which a wave would not have come there, of those before its execution number `place`. Of a branch that it
+        met more than once the last counts, if all waves go one way there each time: else a loop's trips decide, which differ with
+        sizes."""
         return self._decided(instruction, wave, place)[0]
 
     def before(self, instruction: Instruction, wave: int, place: int) -> tuple[Decision, ...]:
@@ -59,18 +64,26 @@ class Guards:
     def _at(self, instruction: Instruction, wave: int, count: int) -> tuple[tuple[Decision, ...], tuple[Decision, ...]]:
         here = self._flow.block_of[self._position[id(instruction)]]
         if wave not in self._once:
-            times = Counter(id(branch) for branch, _, _ in self._report.decisions.by_wave.get(wave, []))
-            self._once[wave] = [(number, one) for number, one in self._report.decisions.of(wave) if times[id(one.branch)] == 1]
+            self._sort(wave)
         if (here, wave, count) not in self._both:
             known = [one for number, one in self._once[wave] if number < count]
-            other = [here in self._otherwise(one) for one in known]
-            self._both[here, wave, count] = (tuple(one for one, both in zip(known, other, strict=True) if not both),
+            last = {id(one.branch): one for number, one in self._alike[wave] if number < count}
+            alike = [one for one in last.values() if here not in self._otherwise(one, True)]
+            other = [here in self._otherwise(one, False) for one in known]
+            self._both[here, wave, count] = (tuple(one for one, both in zip(known, other, strict=True) if not both) + tuple(alike),
                                              tuple(one for one, both in zip(known, other, strict=True) if both))
         return self._both[here, wave, count]
 
-    def _otherwise(self, decision: Decision) -> frozenset[int]:
-        """The blocks that can follow a branch that goes the other way."""
-        way = self._position[id(decision.branch)], not decision.taken
+    def _sort(self, wave: int) -> None:
+        """The wave's branches that it met once, and those that it met more often, where all waves go one way."""
+        times = Counter(id(branch) for branch, _, _ in self._report.decisions.by_wave.get(wave, []))
+        known = self._report.decisions.of(wave)
+        self._once[wave] = [(number, one) for number, one in known if times[id(one.branch)] == 1]
+        self._alike[wave] = [(number, one) for number, one in known if times[id(one.branch)] > 1 and len(self._held[id(one.branch)]) == 1]
+
+    def _otherwise(self, decision: Decision, once: bool) -> frozenset[int]:
+        """The blocks that can follow a branch that goes the other way, each time or up to where it is met again."""
+        way = self._position[id(decision.branch)], not decision.taken, once
         if way not in self._reached:
             self._reached[way] = self._ways.after(*way)
         return self._reached[way]

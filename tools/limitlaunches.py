@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.author.contract.contract import Formula, KernelContract, Values
+from asmgen.author.contract.contract import KernelContract, Values
 from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.decisions import Decision
 from asmgen.emulator.terms.identities import Identities
-from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
-from asmgen.emulator.terms.termwords import RELATIONS
+from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.isa.arch import LANES
 from asmgen.tools.addressrun import AddressReport
 from asmgen.tools.contractlimits import limit_launches
@@ -87,37 +86,6 @@ def wrapped_part(report: AddressReport, term: Term) -> Term:
                  and coefficient % _ADDRESSES and any(variables[number].name.startswith("floor / 2^") for number in monomial))
 
 
-def not_restored(algebra: Polynomials, term: Term, part: Term, values: TermValues) -> Numbers:
-    """What the part is in each sample, without upper halves of products whose lower halves stand in the term beside them:
-    2^32 floor(mul64(x, y) / 2^32) and mul32(x, y) are the whole product, which code makes by two instructions."""
-
-    def product_of(upper: int) -> int | None:
-        inner = algebra.variables[upper].made_of[0]
-        product = inner[0][0][0] if isinstance(inner, tuple) and len(inner) == 1 and len(inner[0][0]) == 1 else None
-        return product if product is not None and algebra.variables[product].name == "mul64" else None
-
-    def halves(monomial: tuple[int, ...], coefficient: int) -> Iterator[tuple[int, int]]:
-        uppers = [(place, product) for place, number in enumerate(monomial) if algebra.variables[number].name == "floor / 2^32"
-                  and (product := product_of(number)) is not None]
-        for low, other in term if uppers else ():
-            for at, number in enumerate(low) if coefficient == WORD * other else ():
-                if algebra.variables[number].name == "mul32":
-                    rest = sorted((*low[:at], *low[at + 1:]))
-                    yield from ((number, product) for place, product in uppers
-                                if sorted((*monomial[:place], *monomial[place + 1:])) == rest)
-
-    restored: dict[tuple[int, ...], Truths] = {}
-    for monomial, coefficient in part:
-        for lower, product in halves(monomial, coefficient):
-            whole = np.asarray(values.of((((product,), 1),)) % WORD == values.of((((lower,), 1),)), bool)
-            restored[monomial] = restored[monomial] | whole if monomial in restored else whole
-    left = values.of(part)
-    for monomial, coefficient in part:
-        if monomial in restored:
-            left = left.astype(object) - np.where(restored[monomial], values.of(((monomial, coefficient),)).astype(object), 0)
-    return left
-
-
 @dataclass(frozen=True)
 class _Samples:
     """Workgroups and work-items of launches at the limits: the `launches` by number, `ids`, `waves` of the workgroup and `items`, one of
@@ -144,7 +112,6 @@ class LimitCheck:
         self._guards, self._makings, self._identities = Guards(report), Makings(report.algebra), Identities(report.algebra)
         self._parts: dict[Term, Term] = {}
         self._names: dict[Term, frozenset[str]] = {}
-        self._changed: dict[tuple[int, ...], TermValues] = {}
         self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int]]] = {}
         self.launches = 0
 
@@ -279,7 +246,8 @@ class LimitCheck:
             left &= ~self._otherwise(decision, samples)
         if not left.any():
             return None
-        meant, off = self._meant(values, formula)
+        off: Numbers = values.of(formula.part).astype(object)
+        meant = values.of(formula.term).astype(object) - off
         left &= np.asarray((off != 0) & (meant % _APART < _MEMORY), bool)
         if left.any():
             left &= ~self._dropped(values, formula)
@@ -307,40 +275,6 @@ class LimitCheck:
             except (KeyError, TypeError, ValueError):
                 samples.otherwise[key] = np.zeros(samples.values.samples, bool)
         return samples.otherwise[key]
-
-    def _strides(self, part: Term) -> list[int]:
-        """Where products are functions, as they are too long for polynomials: the variables that are strides; else none. Raises ValueError
-        where the size of one decides a selection: addresses are not affine in it."""
-        named = {parameter.name for parameter in self._contract.parameters if isinstance(parameter.default_from, Formula)}
-        within = list(self._makings.variables(part))
-        long = any(variable.name.startswith("mul") for _, variable in within)
-        strides = [number for number, variable in within if variable.given and variable.name in named] if long else []
-        if any(self._makings.of((((number,), 1),)) >> stride & 1 for number, variable in within if variable.name in RELATIONS
-               for stride in strides):
-            raise ValueError("a selection by a stride, beside products that are too long")
-        return strides
-
-    def _meant(self, values: TermValues, formula: _Formula) -> tuple[Numbers, Numbers]:
-        """The address or offset without a wrap, and by how much it is off: what the part is, or, as addresses are affine in strides, the
-        difference from what they are for strides of 1 and 2, carried on."""
-        term, strides = formula.term, self._strides(formula.part)
-        there: Numbers = values.of(term).astype(object)
-        if not strides:
-            off = not_restored(self._report.algebra, term, formula.part, values)
-            return there - off, off
-
-        def at(twice: int | None) -> Numbers:
-            key = (*strides, -1 if twice is None else twice)
-            if key not in self._changed:
-                one = np.ones(values.samples, np.int64)
-                self._changed[key] = values.changed({number: one + (number == twice) for number in strides})
-            found: Numbers = self._changed[key].of(term).astype(object)
-            return found
-
-        meant = first = at(None)
-        for number in strides:
-            meant = meant + (values.of((((number,), 1),)) - 1) * (at(number) - first)
-        return meant, (there - meant) % _ADDRESSES
 
     def _dropped(self, values: TermValues, formula: _Formula) -> Truths:
         """Where a buffer instruction's access lies beyond the buffer's end even so: it reads 0 then, and writes nothing."""

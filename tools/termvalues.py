@@ -25,7 +25,7 @@ _MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
 _QUOTIENT = "floor / 2^"
 _HOLDS = 1 << 62
 """What absolute values of 64-bit arrays stay below, so that sums of two do not wrap."""
-_DIRECT: dict[str, Any] = {"min": np.minimum, "max": np.maximum, "select": np.where, **RELATIONS} | {
+_DIRECT: dict[str, Any] = {"min": np.minimum, "max": np.maximum, "sum": np.asarray, "select": np.where, **RELATIONS} | {
     f"{name}{width}": function for width in (16, 32) for name, function in (
     ("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor))}
 
@@ -92,16 +92,11 @@ def _sum(a: _Exact, b: _Exact) -> _Exact:
 class TermValues:
     """Of samples for which `given` has numbers of the variables that launches give."""
 
-    def __init__(self, makings: Makings, given: Mapping[int, Numbers], samples: int, other: TermValues | None = None,
-                 changed: int = 0) -> None:
-        self._makings, self.samples, self._other, self._changed = makings, samples, other, changed
+    def __init__(self, makings: Makings, given: Mapping[int, Numbers], samples: int) -> None:
+        self._makings, self.samples = makings, samples
         self._given: Mapping[int, Numbers] = dict(given)
         self._variables: dict[int, _Exact] = {}
         self._products: dict[Monomial, _Exact] = {}
-
-    def changed(self, given: Mapping[int, Numbers]) -> TermValues:
-        """With others of some given numbers; what does not depend on these is not computed again."""
-        return TermValues(self._makings, {**self._given, **given}, self.samples, self, sum(1 << number for number in given))
 
     def of(self, term: Term) -> Numbers:
         """The term in each sample. Raises KeyError for a variable or a function that is not known."""
@@ -112,12 +107,7 @@ class TermValues:
     def variable(self, number: int) -> _Exact:
         """Of a variable that is made of known ones."""
         if number not in self._variables:
-            own = ((number,), 1),
-            if self._other is not None and not self._makings.of(own) & self._changed:
-                self._other.of(own)
-                self._variables[number] = self._other.variable(number)
-            else:
-                self._variables[number] = self._made(number, self._makings.algebra.variables[number])
+            self._variables[number] = self._made(number, self._makings.algebra.variables[number])
         return self._variables[number]
 
     def _sum(self, term: Term) -> _Exact:

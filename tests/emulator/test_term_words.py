@@ -10,7 +10,7 @@ import pytest
 
 from asmgen.emulator.carried.cells import UNKNOWN
 from asmgen.emulator.semantics import meaning
-from asmgen.emulator.terms.polynomials import Polynomials, Term
+from asmgen.emulator.terms.polynomials import LARGEST, Polynomials, Term
 from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS, TermTable, TermWord, TermWords
 
 LANES = 8
@@ -149,6 +149,44 @@ def test_wrapping_is_in_the_term_unless_bounds_exclude_it() -> None:
     product = algebra.mul(row, stride)
     assert product is not None and algebra.truncated(product, 32) == product
     assert algebra.bounds(product) == (0, 1 << 31)
+
+
+def test_products_of_long_sums_are_products_of_named_sums() -> None:
+    """Both halves give the product back; what a sum leaves out where it wraps is a quotient of the product still."""
+    algebra, given = algebra_of(*((f"x{number}", 0, (1 << 32) - 1) for number in range(LARGEST + 6)))
+    total: Term = ()
+    for one in given:
+        total = algebra.add(total, one)
+    stride = algebra.variable("stride", 0, (1 << 32) - 1)
+    product = algebra.mul(total, stride)
+    assert algebra.text(product).startswith("stride sum(x0 + x1 + ") and len(product) == 1
+    assert algebra.add(algebra.truncated(product, 32), algebra.quotient(product, 32), 1 << 32) == product
+    held = algebra.mul(algebra.truncated(total, 32), stride)
+    assert [coefficient for _, coefficient in held] == [1, 1 << 32] and "floor / 2^0" in algebra.text(held)
+    numbers = {number: (number * 0x9E3779B1) % (1 << 32) for number, one in enumerate(algebra.variables) if one.given}
+    of = [algebra.value(term, dict(numbers), FUNCTIONS) for term in (total, stride, product, held, algebra.mul(product, total))]
+    assert of[2:] == [of[0] * of[1], of[0] % (1 << 32) * of[1], of[0] ** 2 * of[1]]
+
+
+def test_a_sign_gives_back_what_a_negative_factor_wraps_by() -> None:
+    """The 64 bits of (x - y) * stride by 32-bit products: the upper half less the factor where x - y is negative."""
+    algebra, (x, y, stride) = algebra_of(("x", 0, 1 << 20), ("y", 0, 1 << 20), ("stride", 0, (1 << 32) - 1))
+    given = TermTable()
+    given.algebra = algebra
+    words = TermWords(given)
+
+    def word(term: Term) -> TermWord:
+        return TermWord(np.zeros(1, np.uint32), np.array([given.number(term)], np.uint32))
+
+    further = word(algebra.sub(x, y))
+    mask = words.and_(words.sar(further, TermWord(np.full(1, 31, np.uint32))), word(stride))
+    upper = algebra.quotient(algebra.mul(algebra.truncated(algebra.sub(x, y), 32), stride), 32)
+    (sign,) = (given.terms[int(number)] for number in words.ids_of(mask))
+    assert sign is not None
+    whole = algebra.add(algebra.truncated(algebra.mul(algebra.sub(x, y), stride), 32), algebra.sub(upper, sign), 1 << 32)
+    for numbers in ((5, 9, (1 << 32) - 1), (9, 5, 77), (0, 1 << 20, 1 << 31)):
+        assert algebra.value(whole, dict(enumerate(numbers)), FUNCTIONS) == (numbers[0] - numbers[1]) * numbers[2]
+    assert words.ids_of(words.sar(word(x), TermWord(np.full(1, 31, np.uint32)))) == words.ids_of(TermWord(np.zeros(1, np.uint32)))
 
 
 def test_two_halves_of_a_pointer_with_an_offset_give_back_the_sum() -> None:

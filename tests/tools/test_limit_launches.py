@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
+from asmgen.emulator.terms.decisions import Decision
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.addressrun import run_addresses
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.contractlimits import greatest_grid, limit_launches
-from asmgen.tools.limitlaunches import LimitCheck, Wrap, not_restored
+from asmgen.tools.guards import Guards
+from asmgen.tools.limitlaunches import LimitCheck, Wrap
 from asmgen.tools.proofclasses import steady
 from asmgen.tools.proofsweep import default_builds
-from asmgen.tools.termvalues import Makings, TermValues
 
 CASES = {"gemm-bf16": ("ldd", {"m": 130, "n": 40, "k": 64}), "norm": ("x_stride", {"rows": 5})}
 
@@ -154,23 +154,33 @@ def test_branches_that_do_not_keep_waves_from_a_store() -> None:
     assert not any(text.startswith("s_cbranch_scc1 over") for text in unseen(near))
 
 
-def test_both_halves_of_a_product_are_no_wrap() -> None:
-    """An address with a product by two instructions, as too long ones stand in terms: whole, with a lower half alone, with another's."""
-    algebra = Polynomials()
-    x, y, z = (algebra.variable(name, 0, WORD - 1) for name in "xyz")
-    lower = algebra.function("mul32", x, y)
+ROUNDS = """
+loop:
+s_cmp_gt_u32 s1, 16
+s_cbranch_scc1 over
+s_nop 0
+over:
+s_sub_u32 s0, s0, 1
+s_cmp_lg_u32 s0, 0
+s_cbranch_scc1 loop
+s_endpgm
+"""
 
-    def upper(a: Term) -> Term:
-        return algebra.function("floor / 2^32", algebra.function("mul64", a, y, high=(1 << 64) - 1))
 
-    def left(term: Term) -> int:
-        given = {term[0][0][0]: np.array([number]) for term, number in ((x, (1 << 31) + 5), (y, 12), (z, 1 << 30))}
-        return int(not_restored(algebra, term, part, TermValues(Makings(algebra), given, 1))[0])
-
-    for high, factor, off in ((upper(x), 4, 0), (upper(x), 2, 6 * 2 * WORD), (upper(z), 4, 3 * 4 * WORD)):
-        part = algebra.times(high, factor * WORD)
-        term = algebra.add(algebra.times(lower, 4), part)
-        assert left(term) == off
+@pytest.mark.parametrize("far, leading", [((False, False, False), ["over"] * 3), ((False, True, False), [None] * 3)])
+def test_a_branch_of_each_round_leads_where_all_go_one_way(far: tuple[bool, ...], leading: list[str | None]) -> None:
+    """What rows say in each round guards what the round does; how many rounds there are does not."""
+    (program,) = read_text(ROUNDS, "gfx950")
+    over, again = (one for one in program.instructions if one.name == "s_cbranch_scc1")
+    (here,) = (one for one in program.instructions if one.name == "s_nop")
+    met = [pair for number, held in enumerate(far) for pair in ((over, held), (again, number < len(far) - 1))]
+    known = [(number, Decision(one, "s_cmp_gt_u32", (((((), number + 1),)), ()), held)) for number, (one, held) in enumerate(met)]
+    decisions = SimpleNamespace(by_wave={0: [(one, ("s_cmp_gt_u32", 1, 1), held) for one, held in met]}, of=lambda wave: known)
+    report = SimpleNamespace(program=program, decisions=decisions, met={(id(here), 0): [1, 3, 5]})
+    guards = Guards(report)  # type: ignore[arg-type]
+    for place, name in enumerate(leading):
+        found = guards.of(here, 0, place)
+        assert [(one.branch.target, one.parts[0]) for one in found] == [(name, (((), 2 * place + 1),))] * (name is not None)
 
 
 def test_limits_of_strides_that_rules_keep_even_and_above_rows() -> None:

@@ -21,7 +21,7 @@ Term = tuple[tuple[Monomial, int], ...]
 """Monomials with their coefficients, none of them 0, in order."""
 WORD = 1 << 32
 LARGEST = 64
-"""Monomials from which on a product or sum is a function and no polynomial."""
+"""Monomials that a product has at most: sums in larger ones get names."""
 DEGREE = 6
 
 
@@ -108,8 +108,17 @@ class Polynomials:
         """With a number."""
         return tuple((monomial, coefficient * factor) for monomial, coefficient in a) if factor else ()
 
-    def mul(self, a: Term, b: Term) -> Term | None:
-        """The product; None if it would have too many monomials. A bit is its own square."""
+    def mul(self, a: Term, b: Term) -> Term:
+        """The product. Where it would have too many monomials, it is one of sums that have names."""
+        long, short = (a, b) if len(a) >= len(b) else (b, a)
+        for one, other in ((a, b), (self._named(long), short)):
+            product = self._expanded(one, other)
+            if product is not None:
+                return product
+        return self._expanded(self._named(long), self._named(short)) or ()
+
+    def _expanded(self, a: Term, b: Term) -> Term | None:
+        """Monomial by monomial; None if they are too many. A bit is its own square."""
         total: dict[Monomial, int] = {}
         for one, first in a:
             for other, second in b:
@@ -118,6 +127,17 @@ class Polynomials:
                 if len(monomial) > DEGREE or len(total) > LARGEST:
                     return None
         return tuple(sorted((monomial, coefficient) for monomial, coefficient in total.items() if coefficient))
+
+    def _named(self, term: Term) -> Term:
+        """A sum as a variable. Multiples of 2^32 are one of their own, a quotient by 1: with quotients, they say where the sum wraps."""
+        multiple = tuple((monomial, coefficient // WORD) for monomial, coefficient in term if coefficient % WORD == 0)
+        rest = tuple((monomial, coefficient) for monomial, coefficient in term if coefficient % WORD)
+        found: Term = ()
+        for name, part, factor in (("sum", rest, 1), ("floor / 2^0", multiple, WORD)):
+            if part:
+                low, high = self.bounds(part)
+                found = self.add(found, self.function(name, part, low=low, high=high), factor)
+        return found
 
     def _squared(self, monomial: Monomial) -> Monomial:
         return tuple(number for position, number in enumerate(monomial)

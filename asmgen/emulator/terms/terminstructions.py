@@ -74,7 +74,7 @@ def _lanes_below(state: TermState, addend: Any, upper: bool) -> TermWord:
     low: Term = ()
     for position, bit in enumerate(bits[:5]):
         low = algebra.add(low, bit, 1 << position)
-    within = algebra.mul(bits[5] if upper else algebra.sub(algebra.number(1), bits[5]), low) or ()
+    within = algebra.mul(bits[5] if upper else algebra.sub(algebra.number(1), bits[5]), low)
     count = within if upper else algebra.add(within, bits[5], 32)
     ids = state.table.applied(("below", upper), lambda term: algebra.add(term, count), state.words.ids_of(addend))
     return TermWord(addend.value, ids)

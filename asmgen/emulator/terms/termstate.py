@@ -107,6 +107,8 @@ class TermState:
         def again(variable: TermVariable, parts: tuple[Any, ...]) -> Term:
             if variable.name.startswith("floor / 2^"):
                 return algebra.quotient(parts[0], int(variable.name.removeprefix("floor / 2^")))
+            if variable.name == "sum":
+                return parts[0]  # type: ignore[no-any-return]
             return algebra.function(variable.name, *parts, low=variable.low, high=variable.high)
 
         return algebra.replaced(term, values, again)

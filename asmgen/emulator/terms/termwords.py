@@ -144,6 +144,8 @@ class TermWords:
         for term, other in ((x, y), (y, x)):
             mask = algebra.constant(other)
             if mask is None:
+                if algebra.bounds(other) == (-1, 0):  # a sign: all ones or none
+                    return algebra.times(algebra.mul(other, algebra.truncated(term, width)), -1)
                 continue
             mask &= (1 << width) - 1
             low = (mask & -mask).bit_length() - 1
@@ -229,10 +231,7 @@ class TermWords:
 
     def mul(self, a: TermWord, b: TermWord) -> TermWord:
         """The product, whether it wraps or not."""
-        width = self.width(a)
-        return self._made("mul", ARRAYS.mul(a.value, b.value),
-                          lambda x, y: self.algebra.mul(x, y) or (() if () in (x, y) else self._function("mul", x, y, width=width)), a, b,
-                          more=width)
+        return self._made("mul", ARRAYS.mul(a.value, b.value), self.algebra.mul, a, b)
 
     def add_carry(self, a: TermWord, b: TermWord, carry: TermFlag | None = None) -> tuple[TermWord, TermFlag]:
         """The sum, and the carry as a difference of quotients."""
@@ -288,9 +287,18 @@ class TermWords:
             steps &= width - 1
             if name == "shl":
                 return algebra.times(term, 1 << steps)
+            if name == "sar" and steps == width - 1:
+                return self._sign(algebra.as_signed(term, width), width)
             return algebra.quotient((algebra.as_signed if name == "sar" else algebra.truncated)(term, width), steps)
 
         return self._made(name, value, make, a, count, more=width)
+
+    def _sign(self, term: Term, width: int) -> Term:
+        """-1 where a number of so many bits is negative, else 0: one variable, so what is added for a sign cancels a wrap."""
+        low, high = self.algebra.bounds(term)
+        if low >= 0 or high < 0:
+            return self.algebra.number(-(high < 0))
+        return self.algebra.function(f"floor / 2^{width - 1}", term, low=-1, high=0)
 
     def extreme(self, least: bool, signed: bool, a: TermWord, b: TermWord) -> TermWord:
         """One of both where bounds decide, else a function."""
@@ -372,13 +380,14 @@ class TermWords:
 def _functions(width: int) -> dict[str, Callable[..., int]]:
     """Of numbers of so many bits."""
     size = 1 << width
+    size = 1 << width
 
     def signed(x: int) -> int:
         return (x ^ size >> 1) - (size >> 1)
 
     return {
         f"and{width}": lambda x, y: x & y, f"or{width}": lambda x, y: x | y, f"xor{width}": lambda x, y: x ^ y,
-        f"ones{width}": lambda x: x.bit_count(), f"length{width}": lambda x: x.bit_length(), f"mul{width}": lambda x, y: x * y % size,
+        f"ones{width}": lambda x: x.bit_count(), f"length{width}": lambda x: x.bit_length(),
         f"shl{width}": lambda x, by: (x << (by & width - 1)) % size, f"shr{width}": lambda x, by: x >> (by & width - 1),
         f"sar{width}": lambda x, by: (signed(x) >> (by & width - 1)) % size,
         f"bitwise{width}": lambda *given: _table(given[-1], given[:-1], width),
@@ -391,7 +400,7 @@ RELATIONS: dict[str, Callable[..., Any]] = {"eq": operator.eq, "lg": operator.ne
 """What comparisons are functions of, by the middle part of their mnemonics."""
 
 FUNCTIONS: dict[str, Callable[..., int]] = {
-    "min": min, "max": max, "select": lambda flag, yes, no: yes if flag else no, **RELATIONS,
+    "min": min, "max": max, "sum": lambda term: term, "select": lambda flag, yes, no: yes if flag else no, **RELATIONS,
     **_functions(16), **_functions(32), **_functions(64)}
 """The functions of variables, for those who compute terms."""
 
