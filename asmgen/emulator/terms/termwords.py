@@ -380,7 +380,6 @@ class TermWords:
 def _functions(width: int) -> dict[str, Callable[..., int]]:
     """Of numbers of so many bits."""
     size = 1 << width
-    size = 1 << width
 
     def signed(x: int) -> int:
         return (x ^ size >> 1) - (size >> 1)
