@@ -217,8 +217,13 @@ class Family:
         return contract.resolve_build({**build, **(near[0] if near else {})})
 
     def _refused(self, variant: Variant, given: Values) -> list[str]:
-        """The rules by which a variant refuses the build parameters among some values that it does not fix."""
-        build = {one.name: given.get(one.name, one.default) for one in self._own(variant) if one.kind == "build"} | self.fixed(variant)
+        """Why a variant refuses the build parameters among some values that it does not fix."""
+        build: dict[str, Any] = dict(self.fixed(variant))
+        try:
+            build |= {one.name: one.check(given.get(one.name, one.default)) for one in self._own(variant)
+                      if one.kind == "build" and one.name not in build}
+        except ContractError as error:
+            return [error.sentence]
         return [rule.sentence for rule in self.rules if build.keys() >= set(rule.reads) and not rule.holds(build)]
 
     def _lacking(self, variant: Variant, given: Values) -> list[str]:
