@@ -4,7 +4,8 @@ Mutants are those of `asmgen.tools.mutate` (waits, barriers, nops, swizzles), of
 maxima that miss a source, rescales that are dropped, sums over k in another order; drawn with a seed. One of index arithmetic, a maximum or
 a rescale must not be proven for index; one of a wait, barrier or nop must not be proven for races and errata together; one of another order
 must not be proven to compute the expressions of the kernel as it was built.
-One that is proven is run on the emulator with other data: where its outputs are the program's bit for bit, it changes no meaning.
+One that is proven is run on the emulator with other data: where its outputs are the program's bit for bit, it changes no meaning; a few
+launches say so, so each of these is listed for a reader.
 The status is 1 where a mutant that changes meaning is proven.
 """
 
@@ -110,8 +111,9 @@ def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: In
     if claimed == ORDER:
         return order.claim(mutant)
     claim = index_claim(family, built, seconds, mutant.program) if claimed == INDEX else text_claim(built, mutant)
-    if claim.status == PROVEN and claimed == TEXT:  # a swizzle that is undone, a wait that another one covers: the run decides
-        claim = index_claim(family, built, seconds, mutant.program)
+    if claim.status != REFUTED and claimed == TEXT:  # a swizzle that is undone, a wait that another one covers or is only warned of
+        run = index_claim(family, built, seconds, mutant.program)
+        claim = run if run.status == REFUTED or claim.status == PROVEN else claim
     if claim.status == PROVEN and judge.survives(mutant) == "":
         return replace(claim, status=EQUIVALENT)
     return claim
@@ -146,8 +148,8 @@ def commands(kernels: tuple[str, ...], arch: str, count: int, seed: int, seconds
             table.counts[f"{claimed} {mutant.kind}", claim.status] += 1
             if claim.status == PROVEN:
                 table.wrong.append(f"{name}: [{mutant.kind}] {mutant}")
-            elif claim.status == UNKNOWN:
-                click.echo(f"{name}: unknown: [{mutant.kind}] {mutant}: {claim.reason}")
+            elif claim.status != REFUTED:
+                click.echo(f"{name}: {claim.status}: [{mutant.kind}] {mutant}{f': {claim.reason}' if claim.reason else ''}")
         click.echo(f"{name}: {sum(table.counts.values())} mutants so far, {len(table.wrong)} proven")
     click.echo("\n".join(table.lines()))
     return int(bool(table.wrong))

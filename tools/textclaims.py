@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from asmgen.checks.finding.rules import SEVERITIES
 from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object
 from asmgen.checks.lint.programlint import block_of_program, lint_program
 from asmgen.checks.raceproofs.raceproof import prove_races
@@ -47,7 +48,7 @@ def race_claim(program: Program, facts: KernelFacts) -> Claim:
                  suspected=proof.status == UNKNOWN and proof.race is not None)
 
 
-def _without_errors(program: Program, scope: str) -> Claim:
+def _without_findings(program: Program, scope: str) -> Claim:
     """Proven, unless code goes where nobody knows, or M0 says which registers instructions mean."""
     indirect, indexed = control_flow(program).indirect, first_indexed(program)
     for position, why in ((min(indirect, default=None), "code goes on at a computed address"),
@@ -59,12 +60,13 @@ def _without_errors(program: Program, scope: str) -> Claim:
 
 
 def errata_claim(program: Program, facts: KernelFacts) -> Claim:
-    """No wait, wait state or register rule is broken, and no erratum hits, on any path."""
+    """No wait, wait state or register rule is broken, and no erratum hits, on any path. What lint only warns of (a path that may be
+    impossible, a need that one source alone names) refutes nothing, and leaves nothing proven."""
     scope = f"waits, wait states, registers and errata of {program.name}: all paths, by the rules of asmgen lint"
-    errors = [finding for finding in lint_program(program, "", facts, warnings=False) if finding.severity == "error"]
-    if not errors:
-        return _without_errors(program, scope)
-    first = errors[0]
+    findings = lint_program(program, "", facts, notes=False)
+    if not findings:
+        return _without_findings(program, scope)
+    first = min(findings, key=lambda finding: SEVERITIES.index(finding.severity))
     instruction = program.instructions[first.position]
-    return Claim(ERRATA, REFUTED, scope, (NO_JUMPS_INTO,), f"{first.rule}: {first.message}",
+    return Claim(ERRATA, REFUTED if first.severity == "error" else UNKNOWN, scope, (NO_JUMPS_INTO,), f"{first.rule}: {first.message}",
                  f"{instruction.where() or program.name}: {instruction.text}")

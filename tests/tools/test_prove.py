@@ -13,6 +13,7 @@ import pytest
 
 from asmgen.author.contract.problem import FIRST_HUGE, strained
 from asmgen.author.family.family import Family
+from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.mutants.valuemutants import MAXIMUM, value_mutants
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
@@ -27,10 +28,22 @@ from asmgen.tools.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
 from asmgen.tools.proofclasses import given_launches
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.runclaims import Launched, Ran, index_claim, order_claim
+from asmgen.tools.textclaims import errata_claim
 from tests.checks.test_race_proofs import CLUSTERS, FAULTS, HEAD, RIGHT
 from tests.tools.test_cli import call, refused
 
 pytestmark = pytest.mark.needs_objdump
+
+
+@pytest.mark.parametrize(("wait", "over", "status"), [
+    ("s_waitcnt vmcnt(0)", "v_exp_f32 v7, v7\ns_nop 0\n", PROVEN), ("s_waitcnt vmcnt(1)", "", UNKNOWN), ("s_nop 0", "", UNKNOWN),
+    ("s_waitcnt vmcnt(0)", "v_exp_f32 v7, v7\n", REFUTED)])
+def test_what_lint_only_warns_of_is_not_proven(wait: str, over: str, status: str) -> None:
+    """A register is overwritten, on a path that may be impossible, while it is loaded under another EXEC."""
+    text = f"v_mov_b32 v7, 0\nv_mov_b32 v2, 0\nbuffer_load_dword v8, v2, s[8:11], 0 offen\ns_mov_b64 exec, s[4:5]\n" \
+           f"s_cbranch_execz over\n{wait}\nv_mov_b32 v8, 0\nover:\n{over}v_add_f32 v7, v7, v7\ns_endpgm\n"
+    (program,) = read_text(f'.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\nk:\n.type k,@function\n{text}.size k, .-k\n', None, "k", "k.s")
+    assert errata_claim(program, KernelFacts()).status == status
 
 
 def specification(folder: Path, faults: dict[str, str]) -> Path:
