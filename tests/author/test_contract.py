@@ -149,9 +149,12 @@ def test_a_broken_rule_names_the_fewest_changes_that_keep_all_rules() -> None:
     assert sentence(contract.resolve_build, {"preload": True, "tile_m": 128}).endswith("order=ab; preload=false would work")
     on = Rule("preload must be on", ("preload",), lambda p: p["preload"])
     alone = contract_with(parameters=CONTRACT.parameters, rules=(*rules, on))
-    assert sentence(alone.resolve_build, {}) == "preload must be on, got preload=False"
+    assert sentence(alone.resolve_build, {}) == "preload must be on, got preload=False; order=ba preload=true would work"
     both = contract_with(parameters=CONTRACT.parameters, rules=(*rules, replace(on, reads=("preload", "order"))))
     assert sentence(both.resolve_build, {}).endswith("; order=ba preload=true would work")
+    far = contract_with(parameters=CONTRACT.parameters, rules=(on, Rule("order=preload", ("preload", "order"),
+                                                                        lambda p: p["preload"] == (p["order"] == "ba"))))
+    assert sentence(far.resolve_build, {}) == "preload must be on, got preload=False; order=ba preload=true would work"
     never = contract_with(parameters=CONTRACT.parameters, rules=(Rule("no order works", ("order",), lambda p: False),))
     assert sentence(never.resolve_build, {}) == "no order works, got order=ab"
 

@@ -377,12 +377,9 @@ class KernelContract:
                                     f"{f'; {near} would work' if near else ''}")
 
     def near_builds(self, resolved: Values) -> list[dict[str, Any]]:
-        """The smallest changes of build parameters, which broken rules among them read, after which no rule is broken."""
-        build = {one.name: one.tries for one in self.parameters if one.kind == "build"}
-        known = [rule for rule in self.rules if resolved.keys() >= set(rule.reads)]
-        read = {name for rule in known if build.keys() >= set(rule.reads) and not rule.holds(resolved) for name in rule.reads}
-        return near_values({name: tries for name, tries in build.items() if name in read}, resolved,
-                           lambda values: all(rule.holds(values) for rule in known))
+        """The smallest changes of build parameters after which no rule is broken."""
+        known = [(set(rule.reads), rule.holds) for rule in self.rules if resolved.keys() >= set(rule.reads)]
+        return near_values({one.name: one.tries for one in self.parameters if one.kind == "build"}, known, resolved)
 
     def grid_of(self, resolved: Values) -> tuple[int, int, int]:
         """The grid in workgroups for resolved parameters; ContractError where a dimension is below 1."""
