@@ -158,6 +158,21 @@ class LimitCheck:
             found += [int(samples.launches[int(np.argmax(there))])] if there.any() else []
         return min(found, default=None)
 
+    def other_side(self, launches: Sequence[dict[str, Any]], selected: Mapping[int, Collection[bool]]) -> int | None:
+        """The number of the first of some launches in which a scalar selection takes a side that is not among those `selected`."""
+        flags = {term: not held for instruction, terms in self._report.decisions.flags.items() if len(selected[instruction]) == 1
+                 for held in selected[instruction] for term in terms}
+        samples = self._samples(launches) if flags and launches else None
+        found: list[int] = []
+        for term, wanted in flags.items() if samples is not None else ():
+            assert samples is not None
+            try:
+                there = np.asarray(samples.values.of(term) == wanted, bool)
+            except (KeyError, TypeError, ValueError):
+                continue
+            found += [int(samples.launches[int(np.argmax(there))])] if there.any() else []
+        return min(found, default=None)
+
     def _formulas(self) -> list[_Formula]:
         """What may wrap and was not checked before."""
         found: dict[tuple[bytes, ...], _Formula] = {}

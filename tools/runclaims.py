@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -25,7 +26,7 @@ from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
 from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, repeated_edges, repeated_rows, steady
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.runner import read_once, run_kernel
 from asmgen.tools.strainedruns import covering, on_floats, strained_again, strained_launches
 
 _Run = Callable[[Mapping[str, Any]], tuple[int, ...]]
@@ -224,6 +225,11 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     """
     if family.algebra is None:
         return Claim(INDEX, UNKNOWN, "nothing", (), f"{family.name} has no reference in exact residues (docs/ALGEBRA.md)")
+    with read_once(built) if program is None else nullcontext():
+        return _index_claim(family, built, seconds, program)
+
+
+def _index_claim(family: Family, built: Built, seconds: float, program: Program | None) -> Claim:
     ran, judged = Ran(), program or built.kernel.program
     try:
         until = time.process_time() + seconds
@@ -279,6 +285,8 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
             found = (check.other_way([dict(one.values) for one in others]) for check in checks)
             further = next((number for number in found if number is not None), None)
             waiting += [others.pop(further)] if further is not None else []
+        if claim.status == PROVEN and not waiting and time.process_time() < until + seconds / 4:
+            waiting += _other_side(checks, others, ran, selected)
     if claim.status != PROVEN:
         return claim
     unfollowed = [position for position in _missing(judged, counts) if judged.instructions[position].opcode.memory is not None]
@@ -289,6 +297,17 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     if one_sided:
         claim = replace(claim, assumptions=(*claim.assumptions, _ONE_SIDED.format(len(one_sided), one_sided[0])))
     return _with_ways(claim, limits)
+
+
+def _other_side(checks: Sequence[LimitCheck], others: list[Launched], ran: Ran, selected: Mapping[int, set[bool]]) -> list[Launched]:
+    """Of launches that ran and were not followed, one in which a selection takes the side that none did, taken from `others`."""
+    before = [one for one in others if one in ran.launched]
+    found = (check.other_side([dict(one.values) for one in before], selected) for check in checks)
+    further = next((number for number in found if number is not None), None)
+    if further is None:
+        return []
+    others.remove(before[further])
+    return [before[further]]
 
 
 def _more_launched(built: Built) -> list[Launched]:

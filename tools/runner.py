@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from asmgen.tools.build import Built
 from asmgen.tools.executed import Executed, KernelRun, executed, together
 from asmgen.tools.saved_spec import save_spec
 from asmgen.tuning.started import start
+
+_READ = "_programs_read"
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,25 @@ def emulator(built: Built, arch: str, options: Options | None, say: Callable[[st
     elif find_tool("llvm-objdump") is None:
         say("no llvm-objdump: the emulator runs the builder's program, not what stands in the code object")
     else:
-        programs = {}
+        programs = built.__dict__.get(_READ, {})
     return EmulatedDevice(arch, options or Options(count_banks=True), programs, keep_errors=True)
+
+
+@contextmanager
+def read_once(built: Built) -> Iterator[None]:
+    """What stands in the code object is read once for all launches in the block: what a launch works out of a program stays with it for the
+    next one."""
+    from asmgen.reader.disassembly import read_kernel  # lark is needed only where code is read
+
+    known: dict[str, dict[str, Program]] = built.__dict__
+    if find_tool("llvm-objdump") is not None:
+        code_object = CodeObject.load(built.code_object)
+        names = [kernel.resources.name for kernel in built.kernel.launches]
+        known[_READ] = {name: read_kernel(code_object, code_object.kernel(name)) for name in names}
+    try:
+        yield
+    finally:
+        known.pop(_READ, None)
 
 
 def _named(built: Built, name: str) -> str:

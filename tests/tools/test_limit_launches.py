@@ -147,7 +147,9 @@ def test_branches_that_do_not_keep_waves_from_a_store() -> None:
         chosen = with_jumps(program, lambda one: one is multiplied, f"s_cmp_gt_u32 s90, {{far}}\ns_cselect_b32 {{ldd}}, {sources}\n")
         report = run_addresses(library, built, values, program=chosen)
         assert set(map(frozenset, report.decisions.selected.values())) >= {frozenset({False})}
-        found = LimitCheck(report, contract, build).wrap()
+        check = LimitCheck(report, contract, build)
+        assert [check.other_side(tried, report.decisions.selected) for tried in ([values], [values, far])] == [None, 1]
+        found = check.wrap()
         assert isinstance(found, Wrap) == wraps, "rows of 40 do not wrap, others do, whatever this launch selects"
     assert "the time was over" in str(LimitCheck(run_addresses(library, built, values, program=behind), contract, build).wrap(0.0))
     assert isinstance(LimitCheck(run_addresses(library, built, far, program=front), contract, build, near.judged).wrap(), Wrap)

@@ -60,10 +60,11 @@ def _read(value: Numbers, kind: str) -> Numbers:
 @dataclass
 class DecisionTerms:
     """The branches of all waves of a launch, in their order. `selected` says what SCC was, by scalar selection that other launches may make
-    otherwise."""
+    otherwise, `flags` the terms of SCC there."""
 
     state: TermState
     selected: dict[int, set[bool]] = field(default_factory=dict)
+    flags: dict[int, set[Term]] = field(default_factory=dict)
     by_wave: dict[int, list[tuple[Instruction, tuple[str, int, int], bool]]] = field(default_factory=dict)
     _written: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)  # by machine and wave: what SCC is
 
@@ -76,6 +77,8 @@ class DecisionTerms:
                 if flag.ids is not None:
                     varies = [not state.words.is_constant(number) for number in flag.ids.tolist()]
                     self.selected.setdefault(id(instruction), set()).update(flag.value[varies].tolist())
+                    terms = {state.table.terms[number] for number in flag.ids[varies].tolist()}
+                    self.flags.setdefault(id(instruction), set()).update(term for term in terms if term is not None)
 
             return select
         if instruction.name in ("s_cbranch_scc0", "s_cbranch_scc1"):
