@@ -14,7 +14,7 @@ Scalar code before the branch computes what the branch tests. It stays where it 
 Equal blocks of a pipeline's two loops become one, for copies of one phase: each copy's branch leads to a stub that keeps the copy's number
 in an SGPR, and the block ends with a branch for each number. The block first waits for the loads in flight, if the code after it would wait
 for more without that. Analyses take every way back for possible. Between steady copies of one phase that makes no difference to them: the
-same buffers are read and filled around the block, between the same barriers.
+same buffers are read and filled around the block, between the same barriers. Copies of the drain share up to its last barrier.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from asmgen.author.loop.pathgraph import PathChoice, Way
 from asmgen.author.loop.stepcopies import Copies
 from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.registers import Reg
+from asmgen.program.program import Instruction
 
 
 def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: str, own: LoopRegisters | None, few: bool = False,
@@ -126,11 +127,11 @@ class _Paths:
             self._cross(self.plain)
         if not self.drain_masks:
             self.loops[True] = copies.loop(copies.span(0, unroll, 0), own.rounds, unroll, self.entries)
-        copies.sharing_end = len(k.items)
+        copies.sharing_end = drain = len(k.items)
         k.label(self.drain)
         self._emit_drains()
         if not copies.schedule.stagger:
-            copies.sharing_end = len(k.items)
+            copies.sharing_end = self._last_barrier(drain)
         self._emit_shorts()
         k.label(self.done)
 
@@ -191,6 +192,13 @@ class _Paths:
         k.s_cmp_eq_u32(rounds, 0)
         k.s_cbranch_scc1(self.drain)
         k.s_sub_u32(rounds, rounds, self.unroll)
+
+    def _last_barrier(self, drain: int) -> int:
+        """Where code of the drain ends that stands between barriers as steady copies have them: after its last one those have more."""
+        items = self.k.items
+        barriers = [at for at in range(self.copies.loops_at, len(items)) if isinstance(one := items[at], Instruction)
+                    and one.name == "s_barrier"]
+        return max(drain, barriers[-1]) if barriers else len(items)
 
     def _emit_drains(self) -> None:
         """The drain, and after it the one for launches that mask nothing."""
