@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -24,6 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 import asmgen
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.figuretables import object_digest, packaged
+from asmgen.kernels.soonest import Contest
 from asmgen.launch.cache import cache_folder, cached, key_of, read_checked, source_digest, write_checked
 from asmgen.tuning.rankedvariant import RankedVariant
 
@@ -98,7 +100,8 @@ def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mappin
 
     Without an assembler nothing is timed, and the family's own choice is taken. Raises ContractError where no variant serves.
     """
-    return estimated(kernel, arch, gpu, given)[0].build
+    found = _asked(kernel, arch, gpu, given, everything=False)
+    return found.build if isinstance(found, Estimated) else found.candidates[found.fastest()].build
 
 
 @dataclass(frozen=True)
@@ -113,42 +116,56 @@ class Estimated:
 def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everything: bool = False) -> list[Estimated]:
     """The variants among which `choose` chooses, the fastest first, from figures of launches of the family's typical size; of `everything`
     that serves, or as `choose` says."""
+    found = _asked(kernel, arch, gpu, given, everything)
+    return [found] if isinstance(found, Estimated) else _sorted(found)
+
+
+def _asked(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everything: bool) -> Estimated | Contest:
+    """What serves, with figures; or the one that is taken without any."""
     from asmgen.isa.timing import timing
     from asmgen.kernels.registry import family as find_family
     from asmgen.toolchain import ToolError
     from asmgen.tuning.candidates import candidates
 
-    library, table = find_family(kernel), timing(gpu)
-    serving = candidates(library, arch, given, table.clocks("compute_units"))
+    library = find_family(kernel)
+    serving = candidates(library, arch, given, timing(gpu).clocks("compute_units"))
     ranking = None if everything else read_checked(_path("ranking", kernel, [arch, gpu, sorted(given.items())]))
     if ranking is not None:
         chosen = _ranking(ranking).rows[0].parameters
-        return [Estimated(next(one.build for one in serving if one.chosen == chosen))]
+        return Estimated(next(one.build for one in serving if one.chosen == chosen))
     serving = _worthwhile(library, arch, serving)
     plain = _worthwhile(library, arch, candidates(library, arch, given))
     if len(serving) == 1 or not library.typical or _is_last_resort(library.select(arch, plain[0].build)):
-        return [Estimated(plain[0].build)]
-    from asmgen.tuning.figures import quick_estimates, restored_figures
-
-    def seconds(some: Sequence[Candidate]) -> list[Estimated]:
-        timed = [timed_key(library, one.build) for one in some]
-        figures = _figures(kernel, arch, gpu, tuple(timed))
-        found = []
-        for one, key in zip(some, timed, strict=True):
-            estimates = quick_estimates(library, arch, table, one, [restored_figures(each, table) for each in figures[key]])
-            found.append(Estimated(one.build, sum(estimate.seconds for estimate in estimates), estimates))
-        return found
-
+        return Estimated(plain[0].build)
     try:
-        found = seconds(plain)
-        known = of_library(kernel, gpu)
-        best = [] if known else [library.select(arch, one.build) for one in sorted(found, key=lambda one: one.seconds)[:_WIDENED]]
-        tried = [one.build for one in plain]
-        more = [one for one in serving if one.build not in tried and (
-            everything or timed_key(library, one.build) in known or any(library.select(arch, one.build) is variant for variant in best))]
-        return sorted(found + seconds(more), key=lambda one: one.seconds)
+        known, tried = of_library(kernel, gpu), [one.build for one in plain]
+        more = [one for one in serving if one.build not in tried]
+        if known and not everything:
+            more = [one for one in more if timed_key(library, one.build) in known]
+        elif not everything:
+            best = [library.select(arch, one.build) for one in _sorted(_with_figures(kernel, library, arch, gpu, plain))[:_WIDENED]]
+            more = [one for one in more if any(library.select(arch, one.build) is variant for variant in best)]
+        return _with_figures(kernel, library, arch, gpu, [*plain, *more])
     except ToolError:
-        return [Estimated(plain[0].build)]
+        return Estimated(plain[0].build)
+
+
+def _with_figures(kernel: str, library: Family, arch: str, gpu: str, some: Sequence[Candidate]) -> Contest:
+    """Candidates with what was timed of them. Raises as `_figures` does."""
+    from asmgen.isa.timing import timing
+    from asmgen.tuning.figures import restored_figures
+
+    keys, table = [timed_key(library, one.build) for one in some], timing(gpu)
+    figures = _figures(kernel, arch, gpu, tuple(keys))
+    return Contest(library, arch, table, some, [[restored_figures(each, table) for each in figures[key]] for key in keys])
+
+
+def _sorted(judge: Contest) -> list[Estimated]:
+    found = []
+    for number, one in enumerate(judge.candidates):
+        estimates = judge.estimates(number)
+        found.append(Estimated(one.build, sum(estimate.seconds for estimate in estimates), estimates))
+    return sorted(found, key=lambda one: one.seconds)
 
 
 def timed_key(library: Family, build: Mapping[str, Any]) -> str:
@@ -157,11 +174,15 @@ def timed_key(library: Family, build: Mapping[str, Any]) -> str:
 
 
 def _worthwhile(library: Family, arch: str, serving: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates without those that have more rows than the problem, where one of fewer rows serves too.
+    """The candidates without those that have more rows than the problem, where one of fewer rows serves too, and without a last resort
+    where anything else serves, whichever is declared first.
 
     A variant says by `worth_from` from how many rows on it is worth its work. Its figures are those of a launch of all its rows; what loads
     of rows that are not there cost does not show in them."""
     variants = [library.select(arch, one.build) for one in serving]
+    usual = [not _is_last_resort(variant) for variant in variants]
+    if any(usual):
+        serving, variants = list(compress(serving, usual)), list(compress(variants, usual))
 
     def is_worth(one: Candidate, variant: Variant) -> bool:
         return bool(one.parameters.get("m", math.inf) >= dict(variant.further).get("worth_from", 0))

@@ -19,11 +19,12 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.timing import timing
+from asmgen.isa.timing import GPUS, timing
 from asmgen.kernels import gemm, tuned, whychosen
 from asmgen.kernels.figuretables import FigureTable, _code, read_table, write_table
 from asmgen.kernels.products.split import timed_as
 from asmgen.kernels.registry import family
+from asmgen.kernels.soonest import Contest, soonest
 from asmgen.kernels.tensors import gpu_named
 from asmgen.kernels.tuned import Ranking, answer, choose, tune, tune_request
 from asmgen.launch.cache import read_checked
@@ -98,6 +99,38 @@ def test_more_rows_than_the_problem_has_are_worth_nothing(name: str, given: dict
     assert {one.tile[0] for one in variants if one.schedule == "dot-products"} == rows
     assert not schedules & {one.schedule for one in variants}
     assert not first or first in {"x".join(map(str, one.tile)) + " " + one.schedule for one in variants}
+
+
+def test_a_last_resort_serves_where_nothing_else_does_whichever_is_declared_first() -> None:
+    library = family("gemm-fp8")
+    for shape, alone in ({"m": 300, "n": 512, "k": 512}, False), ({"m": 300, "n": 512, "k": 513}, True):
+        served = [one.build["schedule"] for one in tuned._worthwhile(library, "gfx942", candidates(library, "gfx942", shape))]
+        assert (set(served) == {"elements"}) == alone and ("elements" in served) == alone
+
+
+def test_the_soonest_is_found_without_judging_what_cannot_be_it() -> None:
+    seconds, bounds = [5.0, 3.0, 9.0, 3.0, 3.5], [1.0, 2.0, 4.0, 3.0, 3.25]
+    judged: list[int] = []
+
+    def judge(number: int) -> float:
+        judged.append(number)
+        return seconds[number]
+
+    assert soonest(5, (lambda _: 0.0, bounds.__getitem__), judge) == 1
+    assert sorted(judged) == [0, 1, 3], "an equal bound is judged, because it may be the first of equals"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kernel", "gpu", "shape"), [("gemm-bf16", "MI300X", (64, 256, 1024)), ("gemm-fp8", "MI300X", (1, 1024, 4096))])
+def test_the_choice_is_the_first_of_all_estimates(kernel: str, gpu: str, shape: tuple[int, int, int]) -> None:
+    """No bound is above its estimate, so what is not judged cannot be the fastest. On gfx942 no product of fp8 loads single elements."""
+    arch, given = GPUS[gpu], dict(zip("mnk", shape, strict=True))
+    judge, found = tuned._asked(kernel, arch, gpu, given, everything=False), tuned.estimated(kernel, arch, gpu, given)
+    assert isinstance(judge, Contest) and len(found) == len(judge.candidates) > 8
+    assert choose(kernel, arch, gpu, given) == found[0].build and found[0].build["schedule"] != "elements"
+    for number, one in enumerate(judge.candidates):
+        seconds = next(row.seconds for row in found if row.build == one.build)
+        assert 0 < judge.dispatch(number) < seconds and 0 < judge.computing(number) < seconds
 
 
 def test_a_ranking_is_what_profile_predicts_and_is_kept(objdump: tuple[str, ...], empty_cache: Path,

@@ -1,0 +1,86 @@
+"""The fastest of some candidates, without judging those that cannot be it.
+
+What a candidate's loads find in the caches is the dear part of an estimate. Two lower bounds of its time are cheap: what handing out its
+workgroups takes, and what they take where nothing is loaded or stored. A candidate is estimated where its bounds are below the best time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asmgen.author.family.family import Family
+    from asmgen.isa.timing import Timing
+    from asmgen.model.estimate import Estimate
+    from asmgen.tuning.candidates import Candidate
+    from asmgen.tuning.figures import VariantFigures
+
+Bound = Callable[[int], float]
+"""Seconds that candidate number so much takes at least."""
+
+_ROUNDED = 1 - 1e-9
+"""Of a bound, for its last digits: it is computed in another order than the estimate."""
+
+
+def soonest(count: int, bounds: Sequence[Bound], seconds: Bound) -> int:
+    """The number of the candidate, of so many, that takes the fewest seconds; the first of equals. Each bound is asked before the next one,
+    and `seconds` at last, of candidates whose bounds so far are not above all that is known of another."""
+    judges = (*bounds, seconds)
+    queue = [(0.0, 0, number) for number in range(count)]
+    heapify(queue)
+    while True:
+        _, asked, number = heappop(queue)
+        if asked == len(judges):
+            return number
+        heappush(queue, (judges[asked](number), asked + 1, number))
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The candidates of a family's request, each with the figures of its launches."""
+
+    library: Family
+    arch: str
+    timing: Timing
+    candidates: Sequence[Candidate]
+    figures: Sequence[Sequence[VariantFigures]]
+
+    def fastest(self) -> int:
+        """The number of the candidate that takes the shortest time."""
+        def seconds(number: int) -> float:
+            return sum(one.seconds for one in self.estimates(number))
+
+        return soonest(len(self.candidates), (self.dispatch, self.computing), seconds)
+
+    def estimates(self, number: int) -> tuple[Estimate, ...]:
+        """Of each launch of a candidate."""
+        from asmgen.tuning.figures import quick_estimates
+
+        return quick_estimates(self.library, self.arch, self.timing, self.candidates[number], self.figures[number])
+
+    def dispatch(self, number: int) -> float:
+        """What handing out the workgroups of the candidate's own kernel takes. Parts of K without steps are not counted: some part of
+        each tile has steps."""
+        one, timing = self.candidates[number], self.timing
+        contract = self.library.contract_of(self.library.select(self.arch, one.build), one.build)
+        its = self.figures[number][contract.launches.index(contract)]
+        workgroups = math.prod(contract.grid_of(one.parameters)) // int(one.build.get("split_k", 1))
+        clk = workgroups * timing["wave_dispatch"] * its.run.waves / its.moved.together / timing["xcds"]
+        return clk / timing["clock_idle"] * 1e-6 * _ROUNDED
+
+    def computing(self, number: int) -> float:
+        """What the launches take where nothing is loaded or stored, by the highest clock: cores that wait for loads leave power to it."""
+        from asmgen.tuning.figures import quick_estimates
+
+        nothing = [replace(one, arguments=(), moved=replace(one.moved, loaded=(0.0,), stored=(0.0,))) for one in self.figures[number]]
+        found = quick_estimates(self.library, self.arch, self.timing, self.candidates[number], nothing)
+        return sum(self._at_the_highest_clock(one) for one in found) * _ROUNDED
+
+    def _at_the_highest_clock(self, found: Estimate) -> float:
+        launch, slower = self.timing["launch_device"] * 1e-6, self.timing["clock_odd_xcds"]
+        share = min(1.0, (found.clock - slower) / (self.timing["clock_idle"] - slower))
+        return (found.seconds - launch) * share + launch
