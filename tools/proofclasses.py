@@ -53,11 +53,11 @@ def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], S
             continue  # what has a default is an option, as the sides of a window
         strides = {one.name for one in sizes if one.default_from in (parameter.name,)}
         fixed = {name: value for name, value in pinned.items() if name not in strides or name in contract.example}
-        groups = _groups(contract, build, pinned)
+        most = groups(contract, build, pinned)
         by_step = []
         for step in (parameter.multiple_of, _step(contract, build, fixed, parameter, steps)):
             found = [fixed | {parameter.name: step * count} for count in range(1, _MOST_STEPS + 1)]
-            by_step.append(tuple(launch for launch in found if _groups(contract, build, launch) == groups))
+            by_step.append(tuple(launch for launch in found if groups(contract, build, launch) == most))
         if len(by_step[1]) >= _LEAST_STEPS and (steps is None or _decides(contract, build, by_step[1], steps)):
             yield Lengths(parameter.name, *by_step)
 
@@ -67,10 +67,10 @@ def repeated_rows(contract: KernelContract, build: Values) -> Iterator[Lengths]:
     more workgroups in steps of what one takes at once, and one element short."""
     for full, name in _repeating(contract, build):
         found = [full | {name: full[name] * count} for count in range(1, _MOST_STEPS + 1)]
-        found = [launch for launch in found if _groups(contract, build, launch) == 1]
+        found = [launch for launch in found if groups(contract, build, launch) == 1]
         yield Lengths(name, tuple(found), tuple(found))
         cut = full | {name: 3 * full[name] - 1}
-        if _groups(contract, build, cut) == 1:
+        if groups(contract, build, cut) == 1:
             yield Lengths(name, (cut,), (cut,))
 
 
@@ -88,7 +88,7 @@ def repeated_edges(contract: KernelContract, build: Values) -> Iterator[dict[str
                 edges += [{**edge, other: size - 1} for edge in edges]
         for edge, loop, count in product(reversed(edges), loops, (3, 2)):
             launch = {**full, name: count * full[name], **edge, **loop}
-            if _groups(contract, build, launch) == 1:
+            if groups(contract, build, launch) == 1:
                 yield launch
 
 
@@ -96,7 +96,7 @@ def _more_tiles(contract: KernelContract, build: Values, launch: dict[str, Any],
     """Whether tiles divide that size, whatever workgroups there are: without options twice of it takes more workgroups."""
     own = {one.name for one in contract.parameters if type(one.default) is int or isinstance(one.default_from, Formula)}
     plain = {key: value for key, value in launch.items() if key not in own or key in contract.example}
-    return _groups(contract, build, plain | {name: 2 * launch[name]}) > _groups(contract, build, plain)
+    return groups(contract, build, plain | {name: 2 * launch[name]}) > groups(contract, build, plain)
 
 
 def _repeating(contract: KernelContract, build: Values) -> Iterator[tuple[dict[str, Any], str]]:
@@ -109,10 +109,10 @@ def _repeating(contract: KernelContract, build: Values) -> Iterator[tuple[dict[s
         if option.kind != "run" or option.type is not int or not chosen:
             continue
         own: list[dict[str, Any]] = [{option.name: value} for value in (1, _MOST_STEPS)]
-        many = _groups(contract, build, several or {})
-        one = next((values for values in own if _groups(contract, build, {**(several or {}), **values}) < many), None)
+        many = groups(contract, build, several or {})
+        one = next((values for values in own if groups(contract, build, {**(several or {}), **values}) < many), None)
         for name, step in full.items() if one is not None else ():
-            if type(step) is not int or _groups(contract, build, {**full, name: 2 * step}) == _groups(contract, build, full):
+            if type(step) is not int or groups(contract, build, {**full, name: 2 * step}) == groups(contract, build, full):
                 continue
             yield {**full, **(one or {})}, name
 
@@ -152,22 +152,22 @@ def several_workgroups(contract: KernelContract, build: Values, given: list[dict
     """A launch in which each size that tiles divide takes a whole tile and a cut one; as many sizes as keep workgroups few. None where no
     size takes more workgroups than one."""
     values: dict[str, Any] = dict(given[-1])
-    one = _groups(contract, build, values)
+    one = groups(contract, build, values)
     for parameter in contract.parameters:
         size = values.get(parameter.name)
         if parameter.kind != "run" or parameter.type is not int or parameter.default_from or not isinstance(size, int) or not size:
             continue
-        step, fewer = parameter.multiple_of, _groups(contract, build, values)
+        step, fewer = parameter.multiple_of, groups(contract, build, values)
         for more in (max(size // 3, step), *(size << doubled for doubled in range(_DOUBLED))):  # a tile may have room for many
             larger = values | {parameter.name: (size + more) // step * step}
-            if _groups(contract, build, larger) > fewer:
-                if _groups(contract, build, larger) <= _MOST_GROUPS * one:
+            if groups(contract, build, larger) > fewer:
+                if groups(contract, build, larger) <= _MOST_GROUPS * one:
                     values = larger
                 break
-    return values if _groups(contract, build, values) > one else None
+    return values if groups(contract, build, values) > one else None
 
 
-def _groups(contract: KernelContract, build: Values, values: Values) -> int:
+def groups(contract: KernelContract, build: Values, values: Values) -> int:
     """Workgroups of a launch; very many where the contract refuses it."""
     resolved = _resolved(contract, build, values)
     if resolved is None:

@@ -21,6 +21,7 @@ from asmgen.program.program import Program
 from asmgen.tools.addressrun import AddressReport, run_addresses
 from asmgen.tools.algebrarun import SEED, run_algebra
 from asmgen.tools.build import Built
+from asmgen.tools.edgelaunches import EdgeLaunches, Nearest
 from asmgen.tools.executed import executed, never_round, rounds
 from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits
@@ -43,6 +44,8 @@ _CANCELS = "what cancels in the formula, as a maximum does, is as launches on fl
 _SIZES = "the kernel decides and selects by sizes as in these launches: other sizes run the same code for more rounds and more workgroups"
 _ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the launches followed: of what other sizes select there, wraps " \
     "are judged, not whether it is the right one"
+_UNMET = "{} comparisons of integers (first `{}`) met no equal sides or none next to these: a fault that only such sides show is not " \
+    "seen there"
 _WAYS = "where a size turns a branch from which both ways lead to an access, its address is as in a launch that went that way"
 
 
@@ -71,6 +74,7 @@ class Ran:
     """The launches of an index claim so far. `beside` are the counts of all kernels that are launched, `loaded` those on firmware that does
     not preload arguments, `rounds` sentences about loops, `approximate` says where large numbers are computed otherwise."""
 
+    edges: EdgeLaunches
     counts: list[tuple[int, ...]] = field(default_factory=list)
     elements: int = 0
     rounds: list[str] = field(default_factory=list)
@@ -93,6 +97,7 @@ class Ran:
             values = contract.resolve_run({**build, **launch})
             wrong = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude, seed=seed)
             if not isinstance(wrong, str):
+                self.edges.met(launch, wrong[3])
                 for number, launch_counts in enumerate(wrong[2]):
                     self.beside.setdefault(number, []).append(launch_counts)
             if isinstance(wrong, str) and magnitude:
@@ -132,6 +137,21 @@ class Ran:
         for launch in islice(more_launches(contract, build), _DRAWN):
             run(launch)
         self._search(judged, islice(more_launches(contract, build), _DRAWN, None), run, counted)
+        self._run_edges(run, until)
+
+    def _run_edges(self, run: _Run, until: float) -> None:
+        """Launches at which comparisons turn, for half of the time that is left: floats and addresses take some too. Of those that lose
+        residues, as where a row is masked whole, the others tell as much."""
+        began = time.process_time()
+        for number, launch in enumerate(self.edges.following() if began < until else (), 1):
+            try:
+                run(launch)
+            except Found as stop:
+                if not stop.lost:
+                    raise
+            spent = time.process_time() - began
+            if spent + 2 * spent / number > (until - began) / 2:
+                return
 
     def _search(self, judged: Program, launches: Iterator[dict[str, Value]], run: _Run, counted: _Run) -> None:
         """Those that floats show to execute what none did yet."""
@@ -230,7 +250,8 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
 
 
 def _index_claim(family: Family, built: Built, seconds: float, program: Program | None) -> Claim:
-    ran, judged = Ran(), program or built.kernel.program
+    judged = program or built.kernel.program
+    ran = Ran(EdgeLaunches(built.kernel.contract, built.kernel.parameters, judged))
     try:
         until = time.process_time() + seconds
         ran.launch_strained(family, built, program, until)
@@ -247,7 +268,7 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
     scope = f"{ran}, all equal to the reference; {ran.on_floats} launches on floats within its bound; " \
         f"addresses of the longest, and of those of these that together execute all code, for all sizes of the contract that execute it"
     otherwise = (f"{ran.approximate}: that is judged on floats, and as a formula on data of its own",) if ran.approximate else ()
-    assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *otherwise)
+    assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *_not_met(ran.edges), *otherwise)
     missing = _missing(judged, ran.counts)
     if missing:
         why = f"; {ran.approximate}" if ran.approximate else ""
@@ -308,6 +329,12 @@ def _other_side(checks: Sequence[LimitCheck], others: list[Launched], ran: Ran, 
         return []
     others.remove(before[further])
     return [before[further]]
+
+
+def _not_met(edges: EdgeLaunches) -> tuple[str, ...]:
+    """Comparisons whose edges no launch met."""
+    left = sorted({position for (position, _), _ in edges.left()})
+    return (_UNMET.format(len(left), edges.judged.instructions[left[0]].text),) if left else ()
 
 
 def _more_launched(built: Built) -> list[Launched]:
@@ -394,8 +421,8 @@ def race_launch(family: Family, built: Built) -> Mapping[str, Any] | None:
 
 
 def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Program | None, checks: bool,
-           magnitude: int, seed: int) -> str | tuple[tuple[int, ...], int, list[tuple[int, ...]]]:
-    """Why a launch is wrong; else how often it executed what, and how many elements were compared."""
+           magnitude: int, seed: int) -> str | tuple[tuple[int, ...], int, list[tuple[int, ...]], Nearest]:
+    """Why a launch is wrong; else how often it executed what, how many elements were compared, and how far apart compared numbers were."""
     try:
         report = run_algebra(family, built, values, seed, program, checks, _BUDGET, magnitude)
     except AsmgenError as error:
@@ -406,7 +433,7 @@ def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Pro
     errors = [finding for finding in report.launch.findings if finding.severity == "error"]
     if errors:
         return f"{errors[0].check}: {errors[0].message}"
-    return report.launch.counts, report.elements, [launch.counts for launch in report.launches]
+    return report.launch.counts, report.elements, [launch.counts for launch in report.launches], report.nearest
 
 
 def _steps_of(family: Family, built: Built) -> Callable[[Values], Sequence[int]] | None:

@@ -23,6 +23,7 @@ from asmgen.tools import runclaims
 from asmgen.tools.addressrun import AddressReport, run_addresses
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.certificate import _by_launches
+from asmgen.tools.edgelaunches import EdgeLaunches
 from asmgen.tools.executed import never_round
 from asmgen.tools.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
 from asmgen.tools.proofclasses import given_launches
@@ -229,11 +230,34 @@ def test_the_entry_that_loads_arguments_is_judged_too() -> None:
     (other,) = read_text(f"{load.text.replace('s[0:1]', 's[2:3]')}\ns_endpgm\n", "gfx950")
     wrong = program.with_items(other.instructions[0] if one is load else one for one in program.items)
     counts = executed_in(built, library, values)
-    ran = Ran(launched=[Launched(values, 0, 1)], counts=[counts])
+    ran = Ran(EdgeLaunches(contract, built.kernel.parameters, program), launched=[Launched(values, 0, 1)], counts=[counts])
     ran.launch_loaded(library, built, None, math.inf)
     assert counts[program.instructions.index(load)] == 0 and ran.loaded[0][program.instructions.index(load)]
     with pytest.raises(runclaims.Found, match="does not preload"):
         ran.launch_loaded(library, built, wrong, math.inf)
+
+
+def test_launches_are_drawn_to_where_comparisons_turn() -> None:
+    """Lanes 4 columns apart compare those left with 17: sides are equal for n = 17, 21, .., and next to it for 18, 22, .. alone."""
+    library = family("gemm-bf16")
+    contract = library.contract_of(library.select("gfx950", {}))
+    build = contract.resolve_build({})
+    (program,) = read_text('.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\nk:\n.type k,@function\nv_cmp_lt_i32 vcc, 17, v2\ns_endpgm\n'
+                           ".size k, .-k\n", None, "k", "k.s")
+    edges, place = EdgeLaunches(contract, build, program), (0, "v_cmp_lt_i32")
+
+    def launch(values: dict[str, Any]) -> None:
+        apart = [17 - (values["n"] - 4 * lane) for lane in range(4)]
+        edges.met(values, {(place, edge): min(apart, key=lambda one: abs(one - edge)) for edge in (0, -1)})
+        edges.met(values, {((1, "v_cmp_lt_i32"), 0): 5})  # of another kernel
+
+    launch({"m": 8, "n": 28, "k": 64})
+    assert edges.left() == [(place, 0), (place, -1)] or edges.left() == [(place, -1), (place, 0)]
+    sizes = []
+    for values in edges.following():
+        sizes.append((values["m"], values["n"]))
+        launch(dict(values))
+    assert not edges.left() and {n for m, n in sizes if m == 8} == {29, 30} and len(sizes) == 3
 
 
 @pytest.mark.slow

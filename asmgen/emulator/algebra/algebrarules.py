@@ -18,6 +18,7 @@ from asmgen.emulator.algebra.sources import as_floats, numbers_of, word_of
 from asmgen.emulator.algebra.words import Word, Words
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles, WordCells
+from asmgen.emulator.carried.comparisons import Comparisons
 from asmgen.emulator.carried.handleatomics import Change
 from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, result_writer, slots_of, writer
 from asmgen.emulator.carried.tracker import Rules
@@ -44,6 +45,11 @@ class AlgebraRules(Rules):
         self.table = Elements(constants)
         self.words = Words(self.table)
         self.cells = WordCells()
+        self.comparisons = Comparisons()
+
+    def watch(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
+        """How far apart the sides of comparisons are, which is the run's own affair."""
+        return self.comparisons.note(instruction, position, carrier)
 
     def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What an instruction that computes does to elements; None for one without a rule."""

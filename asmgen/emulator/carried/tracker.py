@@ -62,7 +62,7 @@ class Rules(ABC):
     def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What an instruction that computes does to handles; None for one without a rule."""
 
-    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
+    def watch(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
         """What to note of any instruction before it runs; None for nothing."""
         return None
 
@@ -122,7 +122,7 @@ class HandleFollower:
         instruction, rules = step.instruction, self.tracker.rules
         if beyond_allocation(instruction, self.carrier.machine) is not None:
             return None
-        watch = rules.watch(instruction, self.carrier)
+        watch = rules.watch(instruction, step.position, self.carrier)
         if step.run is None or instruction.is_branch:
             return watch
         act: Action | None = None

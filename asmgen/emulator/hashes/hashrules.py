@@ -68,7 +68,7 @@ class HashRules(Rules):
 
         return change
 
-    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
+    def watch(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
         """Notes an instruction in `decisions` if data decides where it goes, or what it takes."""
         use, shadow = use_of(instruction, carrier.shadow.accum_offset), carrier.shadow
         deciding = use.addresses | (use.reads if instruction.is_branch else 0)

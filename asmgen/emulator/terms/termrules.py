@@ -150,7 +150,7 @@ class TermRules(Rules):
 
         return step
 
-    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
+    def watch(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
         """Notes where an instruction goes, and which way waves do."""
         note = self.accesses.note if instruction.opcode.memory is not None else self.decisions.note
         return note(instruction, carrier)
