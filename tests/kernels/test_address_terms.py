@@ -60,8 +60,8 @@ class Checked(TermRules):
         self.dispatch = dispatch
         self.values = {variable.name: number for number, variable in enumerate(self.state.table.algebra.variables)}
 
-    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
-        note = super().watch(instruction, carrier)
+    def watch(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
+        note = super().watch(instruction, position, carrier)
         if note is None or instruction.opcode.memory is None:  # a branch, or what it asks
             return note
         machine = carrier.machine
