@@ -64,6 +64,8 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any = None, a_dtype: str
     for name, one in (("a_dtype", a_dtype), ("b_dtype", b_dtype), *options.items()):
         if not isinstance(one, str):
             raise TensorError(f"{name} of {_NAME} must be a name, got {kind_of(one)}")
+    if not isinstance(tuned, bool | np.bool_):
+        raise TensorError(f"tuned of {_NAME} must be True or False, got {kind_of(tuned)}")
     out = made_by_mx(a, b) if out is None else out
     given = {"a": a, "b": b, "d": out, "a_scale": a_scale, "b_scale": b_scale, "c": c, "bias": bias}
     named = {name: tensor for name, tensor in given.items() if tensor is not None}
@@ -172,6 +174,8 @@ def _operands(known: Mapping[str, Facts], given: Mapping[str, str]) -> dict[str,
     for name, of_bytes in given.items():
         shape, strides, kind = known[name]
         dtype = raw if raw and name == "a" else _CODES.get(plain_name(kind), of_bytes or "fp4")
+        if of_bytes not in ("", dtype) and plain_name(kind) in _CODES:
+            raise TensorError(f"{name}_dtype of {_NAME} is {of_bytes!r}, but {name} is {plain_name(kind)}, which is {dtype}")
         if dtype not in ELEMENTS and not (raw and name == "a"):
             raise TensorError(f"{name}_dtype of {_NAME} must be one of {', '.join(ELEMENTS)}, got {quoted(dtype)}")
         bits = ELEMENTS.get(dtype, 8)

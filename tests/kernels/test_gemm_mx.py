@@ -283,6 +283,8 @@ def test_tensors_of_aiter_with_activations_of_bf16() -> None:
     ({"rounding": ["even"]}, "rounding of gemm.mx must be a name, got a list"), ({"out": None, "b": None}, "got a NoneType as b"),
     ({"out": None, "a": [1]}, "out of gemm.mx must be given where a is a list"),
     ({"scale_order": "shuffled"}, "a_scale of gemm.mx"), ({"b_scale": None}, "given are a_scale"),
+    ({"a": np.zeros((4, 64), ml_dtypes.float8_e4m3fn), "a_dtype": "bf8"}, "a_dtype of gemm.mx is 'bf8', but a is float8_e4m3fn"),
+    ({"tuned": "yes"}, "tuned of gemm.mx must be True or False"),
     ({"beta": 1.0}, "c of gemm.mx must be given where beta is 1.0"), ({"bias": np.zeros(4, np.float32)}, "bias of gemm.mx must have N = 8"),
     ({"c": np.zeros((4, 8), np.uint8), "beta": 1.0}, "c of gemm.mx must be of the type of out, float32, got uint8"),
     ({"c": np.zeros((8, 4), np.float32)}, r"c of gemm.mx must be \[M, N\] = \[4, 8\], got \[8, 4\]"),
