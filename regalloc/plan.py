@@ -19,12 +19,12 @@ from types import MappingProxyType, TracebackType
 from typing import overload
 
 from asmgen.isa.arch import ARCHITECTURES
-from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, SGPR_COUNT, Reg
+from asmgen.regalloc.placement import ScalarPlaces
 from asmgen.regalloc.plantable import PlanRow as PlanRow
 from asmgen.regalloc.plantable import plan_rows
 from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, PlanResources, Pool, default_align
-from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, author_line, short_file
+from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, Taking, author_line, short_file
 from asmgen.regalloc.sets import RegisterSet, join
 from asmgen.regalloc.shortage import Request, out_of_registers
 
@@ -32,15 +32,6 @@ _SCALAR_FILE_SIZE = 128  # hardware numbers, with vcc, m0, exec and their like f
 
 # The special scalar registers and SCC exist in every kernel and are in no pool: using one needs no owner.
 _UNOWNED = Reg("scc", 0).mask | Reg("s", SGPR_COUNT, _SCALAR_FILE_SIZE - SGPR_COUNT).mask
-
-
-@dataclass(frozen=True)
-class Taking:
-    """An entry of a journal: the lease of what was taken from the pool, its alignment, and the position in the program."""
-
-    lease: int
-    align: int
-    position: int
 
 
 class RegisterPlan:
@@ -67,6 +58,7 @@ class RegisterPlan:
         self._held = 0  # mask of everything that a live range holds
         self._spare: dict[int, tuple[bool, bool]] = {}  # leases that end where others find no place, in that order; where a pipeline begins
         self.journal: list[Taking | int] | None = None  # if kept: what is taken from the pool, and the leases that end
+        self.scalars = ScalarPlaces()
 
     # ---- taking ----
 
@@ -303,14 +295,21 @@ class RegisterPlan:
             raise PlanError(f"{name!r} asks for {count} {FILE_NAMES[file]}; a range has at least one register", where)
         align = default_align(file, count) if align is None else align
         self._check_align(name, align, where)
-        index = self._pool.find(file, count, align)
+        index = self._find(file, count, align, name)
         while index is None and self._end_spare(file, name, where):
-            index = self._pool.find(file, count, align)
+            index = self._find(file, count, align, name)
         if index is None:
+            if file == "s":
+                self.scalars.fail(name, count, align)
             raise out_of_registers(Request(name, file, count, align), self._pool, self._holders(), where)
         if self.journal is not None:
             self.journal.append(Taking(len(self._ranges), align, self.position()))
-        return self._hold(name, Reg(file, index, count), "pool", note, where)
+        return self._hold(name, Reg(file, index, count), "pool", note, where, align=align)
+
+    def _find(self, file: str, count: int, align: int, name: str) -> int | None:
+        if file == "s" and self.scalars.places is not None:
+            return self.scalars.find(name, count, align, self._pool.free_bits("s"))
+        return self._pool.find(file, count, align)
 
     def take_again(self, journal: Sequence[Taking | int]) -> dict[int, OwnedReg]:
         """Take and release again what a journal took and released; by former lease, the registers that are free for it now.
@@ -340,7 +339,8 @@ class RegisterPlan:
                 self.position = now
         return given
 
-    def _hold(self, name: str, reg: Reg, kind: str, note: str, where: str, parents: tuple[int, ...] = ()) -> OwnedReg:
+    def _hold(self, name: str, reg: Reg, kind: str, note: str, where: str, parents: tuple[int, ...] = (),
+              align: int | None = None) -> OwnedReg:
         lease = len(self._ranges)
         owned = OwnedReg(reg.file, reg.index, reg.count, lease)
         self._ranges.append(Range(lease, name, owned, kind, note, where, self.position(), parents))
@@ -351,6 +351,8 @@ class RegisterPlan:
             self._held |= owned.mask
             if reg.file in FILE_SIZES and reg.last < FILE_SIZES[reg.file]:
                 self._pool = self._pool.take(reg)
+                if reg.file == "s":
+                    self.scalars.take(lease, name, reg, align)
         return owned
 
     def _hold_set(self, name: str, parts: Sequence[Reg], kind: str, note: str, where: str, check: Callable[[Reg], None],
@@ -394,6 +396,7 @@ class RegisterPlan:
             self._held &= ~over.reg.mask
             if over.reg.file in FILE_SIZES and over.reg.last < FILE_SIZES[over.reg.file]:
                 self._pool = self._pool.give(over.reg)
+                self.scalars.end(over.lease)
 
     def _end_since(self, lease: int, ended_by: str, where: str) -> None:
         for taken in reversed(self.live()):

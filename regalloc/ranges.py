@@ -122,6 +122,15 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Taking:
+    """An entry of a journal: the lease of what was taken from the pool, its alignment, and the position in the program."""
+
+    lease: int
+    align: int
+    position: int
+
+
+@dataclass(frozen=True)
 class Span:
     """A name that holds registers from position `first` to `last` of the program, both inclusive."""
 

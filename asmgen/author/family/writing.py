@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from pathlib import PurePath
 from types import FunctionType
 from typing import TYPE_CHECKING
@@ -16,8 +17,11 @@ from asmgen.author.contract.contract import ContractError, KernelContract, Value
 from asmgen.author.emit.kernel import Kernel
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Instruction
+from asmgen.regalloc.placement import placed
+from asmgen.regalloc.shortage import OutOfRegisters
 
 if TYPE_CHECKING:
+    from asmgen.author.builders.tilebuilder import TileBuilder
     from asmgen.author.contract.variant import Variant
 
 
@@ -26,12 +30,31 @@ def write_kernel(writer: FunctionType, contract: KernelContract, variant: Varian
     """Call `writer` with a new builder and finish what it wrote: s_endpgm at the end, waits and wait states where it left them out.
     Without `verify`, those that it asks to verify are not. `fills_argument_wait` as in Family.
 
+    Where SGPRs find no place it is written again, with those placed by how long they are held, as long as that gets further.
+
     Raises ContractError where it returns something that is no kernel, and what it raises itself.
     """
     from asmgen.author.builders.tilebuilder import TileBuilder
 
-    k = TileBuilder(contract, variant.arch, parameters, waves=occupancy, preload=parameters.get("preload") is True,
-                    workgroup_ids=axes, variant=variant, verify=verify, fills_argument_wait=fills_argument_wait)
+    # No function of its own: `author_frames` asks each frame of this module for its writer.
+    builder = partial(TileBuilder, contract, variant.arch, parameters, waves=occupancy, preload=parameters.get("preload") is True,
+                      workgroup_ids=axes, variant=variant, verify=verify, fills_argument_wait=fills_argument_wait)
+    k, reached = builder(), 0
+    while True:
+        try:
+            return _written(writer, contract, k)
+        except OutOfRegisters as error:
+            held = k.registers.scalars.known()
+            if error.request.file != "s" or error.request.reg is not None or len(held) <= reached:
+                raise
+            reached = len(held)
+        k.let_go()
+        k = builder()
+        k.registers.scalars.places = placed(held)
+
+
+def _written(writer: FunctionType, contract: KernelContract, k: TileBuilder) -> Kernel:
+    """What an author's function writes with a builder, finished."""
     try:
         finished = writer(k)
     except AsmgenError:

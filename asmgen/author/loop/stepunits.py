@@ -24,8 +24,7 @@ from asmgen.isa.operands import Symbol
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
 from asmgen.program.program import Instruction, Item, Label
-from asmgen.regalloc.plan import Taking
-from asmgen.regalloc.ranges import OwnedReg, PlanError
+from asmgen.regalloc.ranges import OwnedReg, PlanError, Taking
 
 if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
