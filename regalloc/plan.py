@@ -20,11 +20,11 @@ from typing import overload
 
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.registers import NAMED, SGPR_COUNT, Reg
-from asmgen.regalloc.placement import ScalarPlaces
 from asmgen.regalloc.plantable import PlanRow as PlanRow
 from asmgen.regalloc.plantable import plan_rows
 from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, PlanResources, Pool, default_align
 from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, Taking, author_line, short_file
+from asmgen.regalloc.scalarplaces import ScalarPlaces
 from asmgen.regalloc.sets import RegisterSet, join
 from asmgen.regalloc.shortage import Request, out_of_registers
 

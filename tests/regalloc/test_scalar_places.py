@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from asmgen.isa.registers import Reg, s
-from asmgen.regalloc.placement import Holding, closest, placed
 from asmgen.regalloc.plan import RegisterPlan
+from asmgen.regalloc.scalarplaces import Holding, closest, placed
 from asmgen.regalloc.shortage import OutOfRegisters
 
 

@@ -17,7 +17,7 @@ from asmgen.author.contract.contract import ContractError, KernelContract, Value
 from asmgen.author.emit.kernel import Kernel
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Instruction
-from asmgen.regalloc.placement import placed
+from asmgen.regalloc.scalarplaces import placed
 from asmgen.regalloc.shortage import OutOfRegisters
 
 if TYPE_CHECKING:
