@@ -24,7 +24,7 @@ from asmgen.regalloc.plantable import PlanRow as PlanRow
 from asmgen.regalloc.plantable import plan_rows
 from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, PlanResources, Pool, default_align
 from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, Taking, author_line, short_file
-from asmgen.regalloc.scalarplaces import ScalarPlaces
+from asmgen.regalloc.scalarplaces import ScalarHoldings
 from asmgen.regalloc.sets import RegisterSet, join
 from asmgen.regalloc.shortage import Request, out_of_registers
 
@@ -58,7 +58,7 @@ class RegisterPlan:
         self._held = 0  # mask of everything that a live range holds
         self._spare: dict[int, tuple[bool, bool]] = {}  # leases that end where others find no place, in that order; where a pipeline begins
         self.journal: list[Taking | int] | None = None  # if kept: what is taken from the pool, and the leases that end
-        self.scalars = ScalarPlaces()
+        self.scalars = ScalarHoldings()
 
     # ---- taking ----
 
@@ -307,7 +307,7 @@ class RegisterPlan:
         return self._hold(name, Reg(file, index, count), "pool", note, where, align=align)
 
     def _find(self, file: str, count: int, align: int, name: str) -> int | None:
-        if file == "s" and self.scalars.places is not None:
+        if file == "s" and self.scalars.wanted is not None:
             return self.scalars.find(name, count, align, self._pool.free_bits("s"))
         return self._pool.find(file, count, align)
 

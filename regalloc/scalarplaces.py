@@ -20,11 +20,11 @@ _WIDEST = 16
 
 @dataclass(frozen=True)
 class Holding:
-    """SGPRs that the `turn`th range of a name holds from one change of the plan to another; None: to the end, or to where the plan
+    """SGPRs that the `number`th range of a name holds from one change of the plan to another; None: to the end, or to where the plan
     failed. A pin has no alignment."""
 
     name: str
-    turn: int
+    number: int
     reg: Reg
     align: int | None
     begin: int
@@ -45,23 +45,23 @@ class Holding:
         return (self.end is None or other.begin < self.end) and (other.end is None or self.begin < other.end)
 
 
-class ScalarPlaces:
+class ScalarHoldings:
     """Who holds SGPRs of a plan and how long, counted in changes of who does; and where a range is to lie, if places are given.
 
     Ranges are told by their names: a writing that finds other holes may take some that the one before did not.
     """
 
     def __init__(self) -> None:
-        self.places: Mapping[tuple[str, int], Holding] | None = None
+        self.wanted: Mapping[tuple[str, int], Holding] | None = None
         self._held: dict[int, Holding] = {}  # by lease, in the order of their taking
         self._failed: Holding | None = None
-        self._turns: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._changes = 0
 
     def take(self, lease: int, name: str, reg: Reg, align: int | None) -> None:
         """A lease begins; `align` is None for a pin."""
-        self._held[lease] = Holding(name, self._turn(name), reg, align, self._changes)
-        self._turns[name] = self._turn(name) + 1
+        self._held[lease] = Holding(name, self._next_number(name), reg, align, self._changes)
+        self._numbers[name] = self._next_number(name) + 1
         self._changes += 1
 
     def end(self, lease: int) -> None:
@@ -72,26 +72,26 @@ class ScalarPlaces:
 
     def find(self, name: str, count: int, align: int, free: int) -> int | None:
         """The place of the next range of a name, where it is free and was asked for alike; else the smallest hole."""
-        place = self.places.get((name, self._turn(name))) if self.places is not None else None
+        place = self.wanted.get((name, self._next_number(name))) if self.wanted is not None else None
         if place is not None and (place.reg.count, place.align) == (count, align) and not place.bits & ~free:
             return place.reg.index
         return closest(free, count, align)
 
     def fail(self, name: str, count: int, align: int) -> None:
         """A range finds no place. It counts as held from now on: others end as the scopes of the author's function are left."""
-        self._failed = Holding(name, self._turn(name), Reg("s", 0, count), align, self._changes)
+        self._failed = Holding(name, self._next_number(name), Reg("s", 0, count), align, self._changes)
         self._changes += 1
 
     def known(self) -> list[Holding]:
         """What was held, in the order of taking, and last what found no place, if anything."""
         return [*self._held.values(), *([self._failed] if self._failed is not None else [])]
 
-    def _turn(self, name: str) -> int:
-        return self._turns.get(name, 0)
+    def _next_number(self, name: str) -> int:
+        return self._numbers.get(name, 0)
 
 
 def placed(holdings: Sequence[Holding]) -> Mapping[tuple[str, int], Holding]:
-    """By name and turn, where each lies that is no pin: widest first, of equals what is held longest. What finds no place is left out."""
+    """By name and number, where each lies that is no pin: widest first, of equals what is held longest. What finds no place is left out."""
     done = [one for one in holdings if one.align is None]
     found: dict[tuple[str, int], Holding] = {}
     for one in sorted((one for one in holdings if one.align is not None), key=lambda one: (-one.reg.count, -one.length)):
@@ -102,7 +102,7 @@ def placed(holdings: Sequence[Holding]) -> Mapping[tuple[str, int], Holding]:
         index = closest(~held & _bits(0, SGPR_COUNT), one.reg.count, one.align or 1)
         if index is not None:
             done.append(replace(one, reg=Reg("s", index, one.reg.count)))
-            found[one.name, one.turn] = done[-1]
+            found[one.name, one.number] = done[-1]
     return found
 
 

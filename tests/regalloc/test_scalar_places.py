@@ -28,7 +28,7 @@ def again(write: Callable[[RegisterPlan], None]) -> RegisterPlan:
     with pytest.raises(OutOfRegisters):
         write(first)
     second = RegisterPlan("gfx942")
-    second.scalars.places = placed(first.scalars.known())
+    second.scalars.wanted = placed(first.scalars.known())
     write(second)
     return second
 
@@ -54,9 +54,9 @@ def test_lasting_singles_leave_fours_when_written_again() -> None:
 def test_pins_stay_and_what_is_held_at_one_time_lies_apart() -> None:
     held = [Holding("pin", 0, s[0:3], None, 0), Holding("x", 0, s[4:4], 1, 1, 3), Holding("x", 1, s[4:4], 1, 3),
             Holding("wide", 0, Reg("s", 0, 4), 4, 4)]
-    places = placed(held)
-    assert ("pin", 0) not in places and places["wide", 0].reg.index % 4 == 0 and not places["wide", 0].bits & 0xF
-    assert not places["x", 1].bits & places["wide", 0].bits
+    found = placed(held)
+    assert ("pin", 0) not in found and found["wide", 0].reg.index % 4 == 0 and not found["wide", 0].bits & 0xF
+    assert not found["x", 1].bits & found["wide", 0].bits
     assert not held[1].beside(held[2]) and held[2].beside(held[3])
 
 
@@ -68,4 +68,4 @@ def test_what_no_order_serves_is_left_out() -> None:
 def test_a_plan_without_places_takes_the_lowest() -> None:
     plan = RegisterPlan("gfx942")
     plan.pin("arguments", s[0:7])
-    assert plan.sgprs(1, "one") == s[8] and plan.sgprs(4, "four") == s[12:15] and plan.scalars.places is None
+    assert plan.sgprs(1, "one") == s[8] and plan.sgprs(4, "four") == s[12:15] and plan.scalars.wanted is None

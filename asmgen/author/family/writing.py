@@ -50,7 +50,7 @@ def write_kernel(writer: FunctionType, contract: KernelContract, variant: Varian
             reached = len(held)
         k.let_go()
         k = builder()
-        k.registers.scalars.places = placed(held)
+        k.registers.scalars.wanted = placed(held)
 
 
 def _written(writer: FunctionType, contract: KernelContract, k: TileBuilder) -> Kernel:
