@@ -20,7 +20,7 @@ from asmgen.author.contract.contract import KernelContract, Values
 from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.decisions import Decision
 from asmgen.emulator.terms.identities import Identities
-from asmgen.emulator.terms.polynomials import WORD, Term
+from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Term
 from asmgen.isa.arch import LANES
 from asmgen.tools.addressrun import AddressReport
 from asmgen.tools.contractlimits import limit_launches
@@ -67,7 +67,8 @@ class SeenAtLimits:
 @dataclass
 class _Formula:
     """A part of addresses that wraps off, of the sequence's address or offset `term`, where `waves` come by decisions: without `leading`
-    they would not, from `open` both ways lead there. `others` are instructions with the same part and decisions."""
+    they would not, from `open` both ways lead there. `others` are instructions with the same part and decisions. An `inner` part is one
+    that another makes of what wraps: shifted to the right, or in a function."""
 
     part: Term
     term: Term
@@ -76,6 +77,7 @@ class _Formula:
     open: tuple[Decision, ...]
     waves: set[int] = field(default_factory=set)
     others: dict[int, str] = field(default_factory=dict)
+    inner: bool = False
 
 
 def wrapped_part(report: AddressReport, term: Term) -> Term:
@@ -83,7 +85,7 @@ def wrapped_part(report: AddressReport, term: Term) -> Term:
     with what products of 24 bits leave out. Multiples of 2^48 are bits that no address has: a descriptor's base is cut to 48."""
     variables, lost = report.algebra.variables, report.algebra.lost
     return tuple((monomial, coefficient) for monomial, coefficient in term if not lost.isdisjoint(monomial) or coefficient % WORD == 0
-                 and coefficient % _ADDRESSES and any(variables[number].name.startswith("floor / 2^") for number in monomial))
+                 and coefficient % _ADDRESSES and any(variables[number].name.startswith(QUOTIENT) for number in monomial))
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ class LimitCheck:
         self._waves = -(-x * y * z // LANES)
         self._guards, self._makings, self._identities = Guards(report), Makings(report.algebra), Identities(report.algebra)
         self._parts: dict[Term, Term] = {}
+        self._inner: dict[Term, Term] = {}
+        self._marked, self._looked = 0, 0
         self._names: dict[Term, frozenset[str]] = {}
         self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int]]] = {}
         self.launches = 0
@@ -137,7 +141,10 @@ class LimitCheck:
             except (KeyError, TypeError, ValueError) as error:
                 unknown = unknown or f"what may wrap is made of what is not followed ({error})"
                 continue
-            if first is not None:
+            if first is not None and formula.inner:
+                unknown = unknown or f"a number wraps before it is shifted or compared, of which the {formula.sequence.what} of " \
+                    f"`{formula.sequence.instruction.text}` is made, with {dict(launches[int(samples.launches[first[0]])])}"
+            elif first is not None:
                 row, off = first
                 x, y, z = (int(one) for one in samples.ids[row])
                 number = int(samples.launches[row])
@@ -185,15 +192,16 @@ class LimitCheck:
         for sequence in self._report.sequences:
             at = guards.position(sequence.instruction)
             terms = sequence.terms if sequence.what in ("address", "offset") else ()
-            parts = {self._part(term): (place, term) for place, term in reversed([*enumerate(terms)]) if term is not None}
-            wraps = [(part, *one) for part, one in parts.items() if part]
+            parts = {(part, inner): (place, term) for place, term in reversed([*enumerate(terms)]) if term is not None
+                     for part, inner in ((self._part(term), False), (self._within(term), True))}
+            wraps = [(*part, *one) for part, one in parts.items() if part[0]]
             ends = self._ends(records.get(id(sequence.instruction), []), sequence) if wraps else b""
-            for part, place, term in wraps:
+            for part, inner, place, term in wraps:
                 for wave in sequence.waves:
                     leading = guards.of(sequence.instruction, wave, place)
                     either = tuple(one for one in guards.before(sequence.instruction, wave, place) if self._compares(one, part))
-                    key = (self._identities.of(part), ends, *sorted(map(self._text, leading)), b"", *map(self._text, either))
-                    formula = found.setdefault(key, _Formula(part, term, sequence, leading, either))
+                    key = (self._identities.of(part), b"in" * inner, ends, *sorted(map(self._text, leading)), b"", *map(self._text, either))
+                    formula = found.setdefault(key, _Formula(part, term, sequence, leading, either, inner=inner))
                     formula.waves.add(wave)
                     formula.others[at] = sequence.instruction.text
         new = [formula for key, formula in found.items() if key not in self.judged.formulas]
@@ -204,6 +212,22 @@ class LimitCheck:
         if term not in self._parts:
             self._parts[term] = wrapped_part(self._report, term)
         return self._parts[term]
+
+    def _without(self, term: Term) -> Term:
+        """The monomials of a sum that say where it wraps, or where numbers did that were shifted into it."""
+        cut = self._report.algebra.cut
+        return self._part(term) + tuple(one for one in term if not cut.isdisjoint(one[0]))
+
+    def _within(self, term: Term) -> Term:
+        """The monomials of an address that another wraps within."""
+        if term not in self._inner:
+            variables = self._report.algebra.variables
+            for number in range(self._looked, len(variables)):  # each is made of earlier ones
+                wraps = any(isinstance(part, tuple) and self._without(part) for part in variables[number].made_of)
+                self._marked |= (wraps or number in self._report.algebra.cut) << number
+            self._looked, own = len(variables), self._part(term)
+            self._inner[term] = tuple(one for one in term if one not in own and self._makings.of((one,)) & self._marked)
+        return self._inner[term]
 
     def _ends(self, records: Sequence[AddressSequence], sequence: AddressSequence) -> bytes:
         """What names the ends of the buffers that a sequence's instruction accesses."""
@@ -262,7 +286,10 @@ class LimitCheck:
         if not left.any():
             return None
         off: Numbers = values.of(formula.part).astype(object)
-        meant = values.of(formula.term).astype(object) - off
+        meant = values.of(formula.term).astype(object) - (values.of(self._part(formula.term)) if formula.inner else off)
+        if formula.inner:
+            off = off - values.otherwise(self._without).of(formula.part)
+            meant = meant - off
         left &= np.asarray((off != 0) & (meant % _APART < _MEMORY), bool)
         if left.any():
             left &= ~self._dropped(values, formula)

@@ -6,7 +6,7 @@ that they suffice, else Python's integers. Variables are made of earlier ones, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.emulator.semantics.valuconversions import CONVERT
-from asmgen.emulator.terms.polynomials import WORD, Monomial, Polynomials, Term, TermVariable
+from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Monomial, Polynomials, Term, TermVariable
 from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS
 
 Numbers = NDArray[Any]
 _MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
-_QUOTIENT = "floor / 2^"
 _HOLDS = 1 << 62
 """What absolute values of 64-bit arrays stay below, so that sums of two do not wrap."""
 _DIRECT: dict[str, Any] = {"min": np.minimum, "max": np.maximum, "sum": np.asarray, "select": np.where, **RELATIONS} | {
@@ -90,10 +89,12 @@ def _sum(a: _Exact, b: _Exact) -> _Exact:
 
 
 class TermValues:
-    """Of samples for which `given` has numbers of the variables that launches give."""
+    """Of samples for which `given` has numbers of the variables that launches give. `without` says of each sum which monomials of it do not
+    count."""
 
-    def __init__(self, makings: Makings, given: Mapping[int, Numbers], samples: int) -> None:
-        self._makings, self.samples = makings, samples
+    def __init__(self, makings: Makings, given: Mapping[int, Numbers], samples: int,
+                 without: Callable[[Term], Term] = lambda term: ()) -> None:
+        self._makings, self.samples, self._without = makings, samples, without
         self._given: Mapping[int, Numbers] = dict(given)
         self._variables: dict[int, _Exact] = {}
         self._products: dict[Monomial, _Exact] = {}
@@ -104,6 +105,10 @@ class TermValues:
             self.variable(number)
         return self._sum(term).values
 
+    def otherwise(self, without: Callable[[Term], Term]) -> TermValues:
+        """The same samples, with monomials that do not count."""
+        return TermValues(self._makings, self._given, self.samples, without)
+
     def variable(self, number: int) -> _Exact:
         """Of a variable that is made of known ones."""
         if number not in self._variables:
@@ -111,8 +116,10 @@ class TermValues:
         return self._variables[number]
 
     def _sum(self, term: Term) -> _Exact:
-        total = _Exact(np.zeros(self.samples, np.int64), 0)
+        total, dropped = _Exact(np.zeros(self.samples, np.int64), 0), self._without(term)
         for monomial, coefficient in term:
+            if (monomial, coefficient) in dropped:
+                continue
             total = _sum(total, _product(self._monomial(monomial), _exact(np.full(1, coefficient, object))))
         return _Exact(np.broadcast_to(total.values, self.samples), total.most)
 
@@ -129,8 +136,8 @@ class TermValues:
         parts = [self._sum(part) if isinstance(part, tuple) else part for part in variable.made_of]
         if variable.given:
             raise KeyError(variable.name)
-        if variable.name.startswith(_QUOTIENT):
-            places = int(variable.name.removeprefix(_QUOTIENT))
+        if variable.name.startswith(QUOTIENT):
+            places = int(variable.name.removeprefix(QUOTIENT))
             (whole,) = parts
             return _exact(whole.values >> (places if whole.most >= _HOLDS else min(places, 63)))
         return _exact(_function(variable.name, parts))

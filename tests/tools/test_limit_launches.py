@@ -66,6 +66,26 @@ def test_where_a_tensor_begins_and_factors_of_24_bits_count(fault: str) -> None:
         assert isinstance(found.wrap(), Wrap) == wraps
 
 
+INNER = {
+    "a product that is shifted": "s_mul_i32 s3, s2, 128\ns_lshr_b32 s3, s3, 5\n",
+    "a larger number": "s_lshl_b32 s3, s2, 6\ns_max_u32 s3, s3, 1\ns_lshr_b32 s3, s3, 6\ns_lshl_b32 s3, s3, 2\n",
+    "": "s_lshl_b32 s3, s2, 1\ns_max_u32 s3, s3, 1\ns_lshr_b32 s3, s3, 1\ns_lshl_b32 s3, s3, 2\n"}
+
+
+@pytest.mark.parametrize("fault", INNER)
+def test_what_wraps_before_a_shift_or_in_a_function_is_unknown(fault: str) -> None:
+    """Rows from 2^25 on are stored where others are; times 2 their number does not wrap."""
+    library = family("02-row-sum")
+    built = build_kernel(library, "gfx942", {}, verify=False)
+    contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
+    old = next(one for one in program.instructions if one.text.startswith("s_lshl_b32 s3, s2, 2"))
+    (new,) = read_text(f"{INNER[fault]}s_endpgm\n", "gfx942")
+    wrong = program.with_items(item for one in program.items for item in (new.instructions[:-1] if one is old else (one,)))
+    values = contract.resolve_run({**build, "m": 3, "n": 64})
+    found = LimitCheck(run_addresses(library, built, values, program=wrong), contract, build).wrap()
+    assert "wraps before" in str(found) if fault else found is None
+
+
 def test_rows_of_a_descriptor_are_not_followed() -> None:
     library = family("01-vector-add")
     built = build_kernel(library, "gfx942", {}, verify=False)

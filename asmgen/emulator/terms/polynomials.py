@@ -23,6 +23,8 @@ WORD = 1 << 32
 LARGEST = 64
 """Monomials that a product has at most: sums in larger ones get names."""
 DEGREE = 6
+QUOTIENT = "floor / 2^"
+"""What names of quotients by powers of two begin with."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Polynomials:
     variables: list[TermVariable] = field(default_factory=list)
     lost: set[int] = field(default_factory=set)
     """Quotients that `lose` made."""
+    cut: set[int] = field(default_factory=set)
+    """Quotients that say where a number wrapped before it was shifted to the right."""
     _numbers: dict[Any, int] = field(default_factory=dict)
 
     def variable(self, name: str, low: int, high: int, made_of: tuple[Any, ...] = (), bits: frozenset[int] = frozenset()) -> Term:
@@ -204,6 +208,12 @@ class Polynomials:
         """Note that an instruction leaves out what a register holds above its lower `bits`."""
         name = f"floor / 2^{bits}"
         self.lost.update(number for monomial, _ in self.quotient(term, bits) for number in monomial if self.variables[number].name == name)
+
+    def shift(self, held: Term, bits: int) -> Term:
+        """What a register holds, shifted to the right. Where it wrapped before, the quotients that say so are noted."""
+        self.cut.update(number for monomial, coefficient in held if coefficient % WORD == 0 for number in monomial
+                        if bits and self.variables[number].name.startswith(QUOTIENT))
+        return self.quotient(held, bits)
 
     def as_signed(self, term: Term, bits: int) -> Term:
         """The number from -2**(bits - 1) on that is term modulo 2**bits."""

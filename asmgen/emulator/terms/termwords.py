@@ -289,7 +289,7 @@ class TermWords:
                 return algebra.times(term, 1 << steps)
             if name == "sar" and steps == width - 1:
                 return self._sign(algebra.as_signed(term, width), width)
-            return algebra.quotient((algebra.as_signed if name == "sar" else algebra.truncated)(term, width), steps)
+            return algebra.shift((algebra.as_signed if name == "sar" else algebra.truncated)(term, width), steps)
 
         return self._made(name, value, make, a, count, more=width)
 
