@@ -290,7 +290,7 @@ class LimitCheck:
         if formula.inner:
             off = off - values.otherwise(self._without).of(formula.part)
             meant = meant - off
-        left &= np.asarray((off != 0) & (meant % _APART < _MEMORY), bool)
+        left &= np.asarray((off != 0) & (meant % _APART < _MEMORY), bool) & self._near(values, formula.term)
         if left.any():
             left &= ~self._dropped(values, formula)
         for decision in formula.open if left.any() else ():
@@ -300,6 +300,18 @@ class LimitCheck:
                 left &= ~otherwise
         row = int(np.argmax(left))
         return (row, int(off[row])) if left[row] else None
+
+    def _near(self, values: TermValues, term: Term) -> Truths:
+        """Where an address, if nothing of it is cut, lies beside its pointer: farther than pointers are apart, it would look like one at
+        another pointer, and is in a tensor that cannot exist."""
+        variables = self._report.algebra.variables
+        whole = tuple((monomial, coefficient) for monomial, coefficient in term if coefficient % WORD
+                      or not any(variables[number].name.startswith(QUOTIENT) for number in monomial))
+        pointers = [(monomial, coefficient) for monomial, coefficient in whole if coefficient == 1 and len(monomial) == 1
+                    and variables[monomial[0]].given and variables[monomial[0]].high >= WORD]
+        if len(pointers) != 1:
+            return np.ones(values.samples, bool)
+        return np.asarray(abs(values.of(tuple(one for one in whole if one not in pointers)).astype(object)) < _APART, bool)
 
     def _need(self, decision: Decision, accesses: Mapping[int, str], waves: Collection[int]) -> None:
         """Note that legal launches go the other way from a branch to accesses."""

@@ -46,6 +46,15 @@ def test_wider_contracts_wrap(name: str) -> None:
             assert found.parameters[stride] > sizes.get("n", 0) and found.off % (1 << 32) == 0 and found.off
 
 
+def test_tensors_that_cannot_exist_do_not_wrap() -> None:
+    """The scales' matrices are m x (k / 128) floats apart, in 32 bits: a wrap needs an A of 512 GiB."""
+    library = family("gemm-fp8")
+    built = build_kernel(library, "gfx950", {"tile": "16x32x128", "schedule": "in-order", "scales": "block"}, verify=False)
+    contract, build = built.kernel.contract, built.kernel.parameters
+    report = run_addresses(library, built, contract.resolve_run({**build, "m": 20, "n": 46, "k": 640}))
+    assert LimitCheck(report, contract, build).wrap() is None
+
+
 FAULTS = {
     "a carry that is dropped": ("s_addc_u32", "s_add_u32 s13, s13, s5\n"),
     "a product of 24 bits": ("s_lshl_b32 s3, s2, 2", "v_mov_b32 v4, 4\nv_mul_u32_u24 v4, s2, v4\ns_nop 1\nv_readfirstlane_b32 s3, v4\n")}
