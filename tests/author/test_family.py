@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import weakref
 from pathlib import Path
 from typing import Any
@@ -262,3 +263,43 @@ def test_what_a_kernel_was_made_from_is_free_as_soon_as_the_kernel_is() -> None:
         assert program() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_a_kernel_is_written_again_where_only_the_order_of_sgprs_lacks(arch: str) -> None:
+    made = ag.Family("full", "f", (), (), ag.GridRule("one", lambda p, variant: (1, 1, 1)), problem)
+    written: list[str] = []
+
+    @made.variant(arch)
+    def full(k: ag.TileBuilder) -> None:
+        written.append("begun")
+        while k.registers.left("s") > 6:
+            k.registers.sgprs(1, f"held_{k.registers.left('s')}")
+        lasting = []
+        for number in range(2):
+            brief = k.registers.sgprs(1, "brief")
+            lasting.append(k.registers.sgprs(1, f"lasting_{number}"))
+            k.registers.release(brief)
+        four = k.registers.sgprs(4, "four")
+        for value, register in enumerate((*lasting, *four)):
+            k.s_mov_b32(register, value)
+        written.append(str(four))
+
+    text = made.build(arch).text()
+    moved = re.findall(r"s_mov_b32 (s\d+), \d", text)
+    assert written[:-1] == ["begun", "begun"] and len(set(moved)) == 6
+
+
+def test_a_kernel_that_needs_more_sgprs_than_there_are_is_refused_at_its_line() -> None:
+    made = ag.Family("over", "o", (), (), ag.GridRule("one", lambda p, variant: (1, 1, 1)), problem)
+    begun: list[int] = []
+
+    @made.variant("gfx950")
+    def over(k: ag.TileBuilder) -> None:
+        begun.append(1)
+        while True:
+            k.registers.sgprs(4, f"four_{k.registers.left('s')}")
+
+    with pytest.raises(ag.AsmgenError, match=r"test_family.py:\d+: 'four_\d+' needs 4 SGPRs"):
+        made.build("gfx950")
+    assert len(begun) == 2  # the second gets no further
