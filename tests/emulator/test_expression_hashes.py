@@ -45,7 +45,7 @@ class Hashed:
         (program,) = read_text(f"{lines}\ns_endpgm\n", "gfx950")
         for position, instruction in enumerate(program.instructions[:-1]):
             group = Group(self.machine, np.arange(1), position)
-            watch = self.memory.rules.watch(instruction, self.follower.carrier)
+            watch = self.memory.rules.watch(instruction, position, self.follower.carrier)
             with np.errstate(all="ignore"):
                 if watch is not None:
                     watch(group)
