@@ -211,16 +211,24 @@ class Sweep:
             click.echo(f"{self.family.name} {self.arch} {' '.join(f'{name}={value}' for name, value in build.items())}: {told}")
 
 
+def _share(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, int]:
+    """Which of how many parts."""
+    part, slash, parts = text.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal() and int(part) < int(parts)):
+        raise click.BadParameter(f"{text!r} is no part: I/N with I from 0 to N - 1, such as 0/4 for the first of four")
+    return int(part), int(parts)
+
+
 @click.command()
 @click.argument("kernels", nargs=-1)
 @click.option("--arch", help="Only this architecture.")
 @click.option("--most", default=1 << 20, metavar="N", help="Only the first N combinations of pairs of each variant.")
 @click.option("--more", default=4, show_default=True, type=click.IntRange(0), help="Drawn combinations of each variant.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
-@click.option("--part", default="0/1", metavar="I/N", help="Only a share of the variants.")
-def commands(kernels: tuple[str, ...], arch: str | None, most: int, more: int, seed: int, part: str) -> int:
+@click.option("--part", default="0/1", metavar="I/N", callback=_share, help="Only a share of the variants.")
+def commands(kernels: tuple[str, ...], arch: str | None, most: int, more: int, seed: int, part: tuple[int, int]) -> int:
     """Build what contracts accept, and read what they say of what they refuse; exit with 1 where anything is wrong."""
-    share, shares = map(int, part.split("/"))
+    share, shares = part
     faults = 0
     for name in kernels or names():
         library = find_family(name)

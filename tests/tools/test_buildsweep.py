@@ -86,3 +86,10 @@ def test_a_slice_of_the_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         buildsweep.main(["softmax", "--arch", "gfx950", "--most", "1", "--more", "1", "--part", "1/3"])
     assert ended.value.code == 0 and ", 0 faults" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", ["x", "2/2", "1/", "0/0", "-1/2"])
+def test_what_is_no_part_is_refused(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        buildsweep.main(["softmax", "--part", part])
+    assert ended.value.code == 2 and f"'{part}' is no part" in capsys.readouterr().err
