@@ -188,12 +188,10 @@ class RegisterPlan:
             for reg in item.parts if isinstance(item, RegisterSet) else (item,):
                 self._spare |= dict.fromkeys((found.lease for found in self._find_live(reg, where)), (at_need or briefly, not at_need))
 
-    def keep(self, *held: Reg) -> None:
-        """These ranges are needed: they are not spare any more."""
-        for reg in held:
-            over = self.owner(reg)
-            if over is not None:
-                self._spare.pop(over.lease, None)
+    def keep(self, *held: Reg) -> list[Reg]:
+        """These ranges are needed: they are not spare any more. Returns those that were."""
+        owners = [(reg, self.owner(reg)) for reg in held]
+        return [reg for reg, over in owners if over is not None and self._spare.pop(over.lease, None) is not None]
 
     def end_spare(self) -> None:
         """End what is spare where a pipeline begins."""

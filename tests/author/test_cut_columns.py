@@ -16,6 +16,7 @@ import pytest
 
 from asmgen.author.ops.conversions import convert
 from asmgen.author.ops.elementwise import add
+from asmgen.author.ops.masks import lane_coordinate
 from asmgen.author.ops.tilememory import load, store_tile
 from asmgen.author.schedule.schedules import InOrder
 from asmgen.author.step.iterations import StepIndex
@@ -24,6 +25,7 @@ from asmgen.author.tiles.globals import Matrix
 from asmgen.author.tiles.views import block_fragment, with_dtype
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.layouts_mfma import element_bits
+from asmgen.regalloc.shortage import OutOfRegisters
 from tests.emulator_launch import Launched, launch
 from tests.tile_harness import POINTERS, Array, TileRun
 
@@ -198,3 +200,24 @@ def test_what_is_loaded_in_a_loop(within: bool) -> None:
     expected = np.zeros((rows, 32))
     expected[:, :21] = values.reshape(steps, rows, 40).sum(0)[:, :21]
     np.testing.assert_array_equal(run.finish()[0], expected)
+
+
+def test_where_registers_run_short_a_bounded_access_keeps_its_lanes_column() -> None:
+    """However few registers are left, it is built, or finds no register; it never takes the one that it still compares with."""
+    f = FORMS["i8 of 16"].fragment("gfx950")
+    built = []
+    for left in range(1, 15):
+        run = TileRun("gfx950", 1, [0])
+        k = run.k
+        sizes = k.registers.sgprs(1, "sizes")
+        matrix = Matrix("p2", "i8", k.argument("p2"), sizes, sizes, sizes)
+        x = run.tile("x", (4 * f.rows, f.columns), f)
+        with lane_coordinate(k, f, 1):
+            pass
+        k.registers.vgprs(k.registers.left("v") - left, "others")
+        try:
+            load(k, x, matrix.rows(sizes, x.rows), limit=sizes)
+        except OutOfRegisters:
+            continue
+        built.append(left)
+    assert built == list(range(built[0], 15))

@@ -58,8 +58,7 @@ class Move(Protocol):
 @contextmanager
 def bounded(k: TileBuilder, tile: Tile, columns: WaveIndex | None, limit: Reg | int) -> Iterator[Bound]:
     """The bound that a limit is for the wave's part of the columns."""
-    lane = lane_coordinate(k, tile.fragment, 1)
-    with k.scratch("columns_left", file="s") as left:
+    with lane_coordinate(k, tile.fragment, 1) as lane, k.scratch("columns_left", file="s") as left:
         k.s_mov_b32(left, limit)
         if columns is not None:
             with k.scratch("first_column_of_wave", file="s") as corner:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import functools
 import struct
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import emit_address
@@ -113,7 +114,7 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
                 k.v_cndmask_b32(reg, masked, reg, result)
 
 
-def _lane_coordinate(k: TileBuilder, key: object, title: str, values: tuple[int, ...]) -> Reg:
+def _make_coordinate(k: TileBuilder, key: object, title: str, values: tuple[int, ...]) -> Reg:
     found = emit_address(k, k.registers.unused(title), lambda lane: values[lane], k.lane)
     k.made[key] = Kept(found, len(k.items))
     return found
@@ -121,18 +122,25 @@ def _lane_coordinate(k: TileBuilder, key: object, title: str, values: tuple[int,
 
 def lane_coordinates(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
     """(row, column) of each lane's first element in a fragment, in two VGPRs that are made once for all fragments with those places."""
-    row, column = (lane_coordinate(k, fragment, axis) for axis in range(2))
+    row, column = (_lane_coordinate(k, fragment, axis)[0] for axis in range(2))
     k.registers.keep(row, column)
     return row, column
 
 
-def lane_coordinate(k: TileBuilder, fragment: Fragment, axis: int) -> Reg:
-    """One of them, for code that does not hold it for longer: it may end at the next pipeline."""
+@contextmanager
+def lane_coordinate(k: TileBuilder, fragment: Fragment, axis: int) -> Iterator[Reg]:
+    """One of them, for the code within. After it the register may end, for others that find none or at the next pipeline."""
+    found, new = _lane_coordinate(k, fragment, axis)
+    spare = k.registers.keep(found)
+    yield found
+    k.registers.spare(*([found] if new else spare), briefly=True)
+
+
+def _lane_coordinate(k: TileBuilder, fragment: Fragment, axis: int) -> tuple[Reg, bool]:
+    """One of them, and whether it was made for this."""
     values = tuple(position[axis] for position in fragment.table[0])
     key = "lane places", values
     made = k.made.get(key)
     if isinstance(made, Kept) and isinstance(made.value, Reg) and k.holds_since(made.position, [made.value]):
-        return made.value
-    found = k.hoist(functools.partial(_lane_coordinate, k, key, f"lane_{('row', 'column')[axis]}", values))
-    k.registers.spare(found, briefly=True)
-    return found
+        return made.value, False
+    return k.hoist(functools.partial(_make_coordinate, k, key, f"lane_{('row', 'column')[axis]}", values)), True

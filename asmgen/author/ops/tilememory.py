@@ -326,8 +326,8 @@ def _first_offset(k: TileBuilder, name: str, tile: Tile, source: Rows, rows: Wav
     if source.matrix.fixed is not None:
         return _fixed_offset(k, name, tile, source.matrix.fixed, rows, columns, column, order)
     out = k.registers.vgprs(1, name)
-    row, lane_column = (lane_coordinate(k, tile.fragment, axis) for axis in range(2))
     with ExitStack() as stack:
+        row, lane_column = (stack.enter_context(lane_coordinate(k, tile.fragment, axis)) for axis in range(2))
         first = stack.enter_context(k.scratch("first_column"))
         if order is not None:
             at, ordered = [line for line, _ in tile.fragment.table[0]], order
