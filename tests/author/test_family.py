@@ -113,6 +113,22 @@ def test_values_are_read_by_type_before_the_variant_is_known() -> None:
     assert "twice" in sentence(made.parse, "gfx950", ["tile=256", "tile=128"])
 
 
+def test_parameters_of_some_variants_choose_among_them() -> None:
+    """-p takes a parameter that any variant has, of another architecture too, and a request for it gets a variant that has it."""
+    def parameters(variant: ag.Variant) -> list[ag.Parameter]:
+        own = [ag.Parameter("n", "run", int, "elements", minimum=1)]
+        return [*own, ag.Parameter("fast", "build", bool, "fast", default=False)] if variant.tile[0] == 256 else own
+
+    made = family(parameters=parameters)
+    given = made.parse("gfx950", ["fast=yes", "n=256"])
+    assert given == {"fast": True, "n": 256} and made.parse("gfx942", ["fast=no"]) == {"fast": False}
+    assert (made.select("gfx950", given).tile, made.select("gfx950", {"n": 256}).tile) == ((256,), (128,))
+    assert sentence(made.select, "gfx942", given) == (
+        "scale-up has no variant fast=True for gfx942; gfx950 has tile=256 schedule=plain; there are, the nearest first: tile=64 schedule=plain")
+    assert "no variant tile=128 fast=True for gfx950; there are, the nearest first: tile=256" in sentence(
+        made.select, "gfx950", {"tile": "128", **given})
+
+
 def test_names_tell_builds_apart() -> None:
     made = family()
     requests: list[dict[str, Any]] = [{}, {"tile": "256"}, {"schedule": "padded"}, {"plus": 0}, {"plus": 1}, {"plus": 2}]

@@ -180,21 +180,26 @@ class Family:
     def select(self, arch: str = "", values: Values | None = None) -> Variant:
         """The variant that serves a request; what the request does not give, the variant decides.
 
-        Raises ContractError, with the variants that exist, the nearest first, where there is none.
+        Raises ContractError where there is none, with the variants that exist, the nearest first, and with another architecture that has
+        one.
         """
         arch = self.check_arch(arch)
         given = dict(values or {})
         fixed = {variant: self.fixed(variant) for variant in self.variants(arch)}
-        serving = [variant for variant, own in fixed.items() if all(given.get(name, value) == value for name, value in own.items())]
+        serving = [variant for variant, own in fixed.items() if _agrees(own, given)]
         lacking = {variant: self._lacking(variant, given) for variant in fixed}
         taking = [variant for variant in serving if not lacking[variant]]
-        if not taking and any(own.get(name) == given[name] for own in fixed.values() for one in serving for name in lacking[one]):
+        missed = {name for one in serving for name in lacking[one]}
+        others = {name for name in missed if self._is_partial(name)}
+        if not taking and (others or any(own.get(name) == given[name] for own in fixed.values() for name in missed)):
             serving = []  # another variant has what these do not take
         if not serving:
             lacking = {one: names or self._refused(one, given) for one, names in lacking.items()}
-            wanted = " ".join(f"{name}={value}" for name, value in given.items() if any(name in own for own in fixed.values()))
+            wanted = " ".join(f"{name}={value}" for name, value in given.items()
+                              if name in others or any(name in own for own in fixed.values()))
             known = "; ".join(map(str, nearest_first(fixed, lacking, given)))
-            raise ContractError(f"{self.name} has no variant {wanted} for {arch}; there are, the nearest first: {known}")
+            elsewhere = "".join(f"; {other} has {one}" for other in self.archs if other != arch and (one := self._server(other, given)))
+            raise ContractError(f"{self.name} has no variant {wanted} for {arch}{elsewhere}; there are, the nearest first: {known}")
         chosen = self.selection(taking or serving, given)
         if len(taking) > 1 and self._refused(chosen, given):
             chosen = self.selection([one for one in taking if not self._refused(one, given)] or taking, given)
@@ -216,6 +221,11 @@ class Family:
         near = contract.near_builds(build)
         return contract.resolve_build({**build, **(near[0] if near else {})})
 
+    def _server(self, arch: str, given: Values) -> Variant | None:
+        """The first variant of an architecture that serves a request, or nothing."""
+        return next((one for one in self.variants(arch) if _agrees(self.fixed(one), given) and not self._lacking(one, given)
+                     and not self._refused(one, given)), None)
+
     def _refused(self, variant: Variant, given: Values) -> list[str]:
         """Why a variant refuses the build parameters among some values that it does not fix."""
         build: dict[str, Any] = dict(self.fixed(variant))
@@ -227,15 +237,26 @@ class Family:
         return [rule.sentence for rule in self.rules if build.keys() >= set(rule.reads) and not rule.holds(build)]
 
     def _lacking(self, variant: Variant, given: Values) -> list[str]:
-        """The build parameters for which a variant, which does not fix them, has other choices than what is asked."""
-        fixed = self.fixed(variant)
-        return [one.name for one in self._own(variant) if one.kind == "build" and one.choices and one.name not in fixed
-                and given.get(one.name, one.default) not in one.choices]
+        """The build parameters for which a variant, which does not fix them, has other choices than what is asked, and those that are
+        asked and that other variants have alone."""
+        fixed, own = self.fixed(variant), self._own(variant)
+        known = {one.name for one in own}
+        return [*(one.name for one in own if one.kind == "build" and one.choices and one.name not in fixed
+                  and given.get(one.name, one.default) not in one.choices),
+                *(name for name in given if name not in known and self._is_partial(name))]
+
+    def _is_partial(self, name: str) -> bool:
+        """Whether some variants, not all, have the parameter."""
+        return len({any(one.name == name for one in self._own(variant)) for variant in self.variants()}) > 1
 
     def parse(self, arch: str, texts: Iterable[str]) -> dict[str, Value]:
-        """The values of "NAME=VALUE" texts by their types; limits depend on the variant and are checked when the values are resolved."""
+        """The values of "NAME=VALUE" texts by their types; which variants have a parameter, and its limits, depend on the other values and
+        are checked when the values are resolved."""
         contract = self.contract_of(self.variants(self.check_arch(arch))[0])
-        opened = tuple(replace(parameter, minimum=None, maximum=None, multiple_of=1, choices=()) for parameter in contract.parameters)
+        known = {one.name: one for one in contract.parameters}
+        for one in (one for variant in self.variants() for one in self._own(variant)):
+            known.setdefault(one.name, one)
+        opened = tuple(replace(parameter, minimum=None, maximum=None, multiple_of=1, choices=()) for parameter in known.values())
         return replace(contract, parameters=opened).parse(texts)
 
     def fixed(self, variant: Variant) -> dict[str, Any]:
@@ -324,3 +345,8 @@ class Family:
             if fixed:
                 parameter["choices"] = list(dict.fromkeys([*parameter.get("choices", ()), *fixed]))
         return document | {"arch": arch, "variants": [variant.describe() for variant in self.variants()]}
+
+
+def _agrees(fixed: Values, given: Values) -> bool:
+    """Whether a request leaves what a variant fixes as it is."""
+    return all(given.get(name, value) == value for name, value in fixed.items())
