@@ -44,6 +44,7 @@ from asmgen.kernels.usableviews import (
     readable_numbers,
     repeated,
     with_zeros,
+    zeros_of,
 )
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
@@ -463,11 +464,7 @@ def _one_zero(of: Called, tensor: Any, axis: int, stream: Any) -> Any:
     """A tensor like one that has no elements along an axis, with one zero there."""
     shape = list(tensor.shape)
     shape[axis] = 1
-    if isinstance(tensor, np.ndarray):
-        return np.zeros(shape, tensor.dtype)
-    if hasattr(tensor, "new_zeros"):
-        return tensor.new_zeros(shape) if stream is None else np.zeros(shape, numpy_type(plain_name(str(tensor.dtype))))
-    raise TensorError(f"a and b of {of.name} must have K = 1 or more where they are a {type(tensor).__name__}")
+    return zeros_of(of.name, tensor, shape, stream)
 
 
 def _empty(of: Called, a: Any, b: Any, dtype: Any) -> Any:

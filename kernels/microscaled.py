@@ -19,6 +19,7 @@ from asmgen.kernels.matmul import ALIGNMENT, HALVES, OUTS, Called, device_of, fa
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, kind_of, located, plain_name, shares
 from asmgen.kernels.tuned import choose
+from asmgen.kernels.usableviews import zeros_of
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
@@ -31,6 +32,9 @@ _FEWEST_ROWS, _COMPUTE_UNITS = 16, 256
 """Rows of the smallest tile, and compute units of an MI355X (docs/facts/microarchitecture.md section 2.5)."""
 _FEW_ROWS = 64
 """Up to so many rows of A, loads straight into registers serve better than LDS: a tile of 128 rows computes more than it loads."""
+_STEP = 256
+"""Columns of K that every variant and every order of B and of scales takes."""
+_PRODUCT = ("a", "a_scale", "b", "b_scale")
 _LARGE = 2048
 """Rows of A and B from which tiles of 256 x 256 fill a quarter of the compute units."""
 
@@ -48,6 +52,7 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any = None, a_dtype: str
     `out` is [M, N] of bfloat16, float16 or float32, and is returned; it must not share elements with what is read. Without `out` one of
     bfloat16 is made, or of the type of an `a` that is quantised. `c` is [M, N] and `bias` has N elements, both of the type of `out`; `c`
     may be `out`, and is not read where `beta` is 0. With an axis in front they are batches; what has none serves all matrices.
+    Where an axis has no elements, nothing is launched, or D is beta c + bias where that axis is K.
 
     b_order="shuffled" says that `b` is what AITER's shuffle_weight(b, (16, 16)) gives. fp6_storage="planes" says that fp6 and bf6 lie in
     two planes (docs/facts/blockscales.md section 4): such a matrix has rows up to a multiple of 16 and no gaps, and `out` says how many of
@@ -71,7 +76,6 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any = None, a_dtype: str
     named = {name: tensor for name, tensor in given.items() if tensor is not None}
     places = {name: located(_called(name), tensor, _NAME) for name, tensor in named.items()}
     device = device_of(_MX, a, device)
-    facts = tuple((name, found) for name, (_, found) in places.items())
     check_writable(out, _NAME)
     for name in ("a", "b"):
         base = places[name][0]
@@ -82,9 +86,23 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any = None, a_dtype: str
         if name not in ("d", *own) and shares(named[name], out, places[name], places["d"]):
             raise TensorError(f"out of {_NAME} shares elements with {name}, which the kernel reads; another out would do")
     gpu = gpu_named(getattr(device, "name", ""), device.arch) if tuned else ""
-    plan, numbers, unread = _plan(device.arch, facts, a_dtype, b_dtype, tuple(options.items()), alpha, beta, gpu)
-    plan.start(device, {**named, **dict.fromkeys(unread, out), **numbers}, stream)
+    known = {name: found for name, (_, found) in places.items()}
+    if known["a"][0][-1:] == known["b"][0][-1:] == (0,):
+        types = {name: one.dtype for name, one in _operands(known, {"a": a_dtype, "b": b_dtype}).items()}
+        a_dtype, b_dtype = types.values()
+        named |= {name: _one_step(named[name], types.get(name), stream) for name in _PRODUCT if name in named}
+        known |= {name: located(name, named[name], _NAME)[1] for name in _PRODUCT if name in named}
+    plan, numbers, unread = _plan(device.arch, tuple(known.items()), a_dtype, b_dtype, tuple(options.items()), alpha, beta, gpu)
+    if plan is not None:
+        plan.start(device, {**named, **dict.fromkeys(unread, out), **numbers}, stream)
     return out
+
+
+def _one_step(tensor: Any, dtype: str | None, stream: Any) -> Any:
+    """One step of zeros in place of what has no columns: codes of a type, an `a` that is quantised, or scales (None). A code of 0 is 0 in
+    every type and a scale of 0 is finite, so what they add is 0."""
+    columns = _STEP * ELEMENTS[dtype] // 8 if dtype in ELEMENTS else _STEP if dtype else _STEP // 32
+    return zeros_of(_NAME, tensor, (*tensor.shape[:-1], columns), stream, "" if dtype and dtype not in ELEMENTS else "uint8")
 
 
 def made_by_mx(a: Any, b: Any) -> Any:
@@ -114,15 +132,14 @@ class _Operand:
 
 @cache
 def _plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dtype: str, options: tuple[tuple[str, str], ...], alpha: float,
-          beta: float, gpu: str) -> tuple[LaunchList, Mapping[str, Any], tuple[str, ...]]:
-    """The launch of `mx` for tensors of these facts."""
+          beta: float, gpu: str) -> tuple[LaunchList | None, Mapping[str, Any], tuple[str, ...]]:
+    """The launch of `mx` for tensors of these facts, none for an `out` without elements."""
     known, build = dict(facts), dict[str, Any](options)
     for name, (shape, strides, _) in facts:
         if name == "bias":
             continue
-        if len(shape) not in (2, 3) or 0 in shape[:-1]:
-            raise TensorError(f"{_called(name)} of {_NAME} must be a matrix of 1 row or more, or a batch of them, got the shape "
-                              f"{list(shape)}")
+        if len(shape) not in (2, 3):
+            raise TensorError(f"{_called(name)} of {_NAME} must be a matrix or a batch of matrices, got the shape {list(shape)}")
         if strides[-1] != 1 and shape[-1] > 1:
             raise TensorError(f"{_called(name)} of {_NAME} must have its rows' elements side by side (stride 1), got the strides "
                               f"{list(strides)}")
@@ -142,6 +159,8 @@ def _plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dtype
             raise TensorError(f"{name} of {_NAME} must be one matrix or {batch[0]} of them, as others are, got the shape {list(shape)}")
     scales = _scales(known, {"a_scale": m, "b_scale": n}, k, build["scale_order"])
     _check_added(known, m, n, beta)
+    if 0 in known["d"][0]:
+        return None, {}, ()
     build |= {"a_dtype": operands["a"].dtype, "b_dtype": operands["b"].dtype, "out": made} | ({} if scales else {"scales": "none"})
     build |= {"bias": "row"} if "bias" in known else {}
     with_c = {"c"} if "c" in known and beta else set()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from asmgen.kernels.tensors import Facts, TensorError, has_own_elements, is_dense
+from asmgen.kernels.tensors import Facts, TensorError, has_own_elements, is_dense, numpy_type, plain_name
 
 
 def batch_strides(shape: Sequence[int], strides: Sequence[int], batch: Sequence[int]) -> list[tuple[int, int]]:
@@ -96,6 +97,17 @@ def with_zeros(tensor: Any, axis: int, size: int) -> Any:
     inside = transposed[..., :tensor.shape[axis]] if axis == -1 else transposed[..., :tensor.shape[axis], :]
     inside.copy_(tensor)
     return transposed
+
+
+def zeros_of(of: str, tensor: Any, shape: Sequence[int], stream: Any, kind: str = "") -> Any:
+    """Zeros of that shape beside a tensor of `a` or `b` without columns of K, of its type or another; numpy's for a `stream`, as a copy of
+    PyTorch's is made on the current one."""
+    name = kind or plain_name(str(tensor.dtype))
+    if isinstance(tensor, np.ndarray) or hasattr(tensor, "new_zeros") and stream is not None:
+        return np.zeros(shape, numpy_type(name))
+    if hasattr(tensor, "new_zeros"):
+        return tensor.new_zeros(shape, dtype=getattr(import_module("torch"), name)) if kind else tensor.new_zeros(shape)
+    raise TensorError(f"a and b of {of} must have K = 1 or more where they are a {type(tensor).__name__}")
 
 
 def dense_copies(tensors: Mapping[str, Any], facts: Mapping[str, Facts]) -> dict[str, Any]:

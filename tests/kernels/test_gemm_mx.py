@@ -238,6 +238,22 @@ def test_tensors(of_a: str, of_b: str, order: str) -> None:
         np.testing.assert_array_equal(found, decoded(codes, scales, k, of_a) @ decoded(b, b_scale, k, of_b).T)
 
 
+def test_tensors_without_elements() -> None:
+    """No launch for a D without any; where K has none, D is C. Of builds that tests above and below have made."""
+    c, empty, scales = np.arange(80, dtype=np.float32).reshape(2, 5, 8), np.zeros((2, 5, 0), np.uint8), np.zeros((32, 0), np.uint8)
+    with EmulatedDevice("gfx950") as device:
+        for m, n in ((0, 8), (5, 0)):
+            rows = np.zeros((m, 32), np.uint8), np.zeros((m, 2), np.uint8), np.zeros((n, 32), np.uint8), np.zeros((n, 2), np.uint8)
+            assert gemm.mx(*rows, device=device).shape == (m, n)
+        out, b, two = c.copy(), np.zeros((8, 0), np.uint8), np.stack([scales, scales])
+        gemm.mx(empty, two, b, scales, out, a_dtype="fp6", scale_order="shuffled", c=out, beta=2.0, device=device)
+        np.testing.assert_array_equal(out, 2 * c)
+        a = empty[0].view(ml_dtypes.bfloat16)
+        assert not gemm.mx(a, None, np.zeros((16, 0), np.uint8), scales, scale_order="shuffled", b_order="shuffled", device=device).any()
+        with pytest.raises(gemm.TensorError, match="b of gemm.mx must have K = 0"):
+            gemm.mx(empty, two, np.zeros((8, 16), np.uint8), scales, out, scale_order="shuffled", device=device)
+
+
 @pytest.mark.slow
 def test_tensors_in_planes_with_c_and_bias() -> None:
     """Without scales, halves, so that sums are exact; a C serves both matrices of the batch, and is D the next time."""
