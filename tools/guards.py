@@ -2,7 +2,7 @@
 
 Flags that are constants count on the way: a step that is shared by a whole tile and a cut one returns to where its flag says. From other
 branches, both ways lead to the instruction. What a wave does there after the other way is known from a launch that went it, and from no
-other.
+other. A branch of a loop says nothing of an instruction behind the loop: other sizes may leave it before that round, by another exit.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class Guards:
         for branch, _, held in (one for met in report.decisions.by_wave.values() for one in met):
             self._held.setdefault(id(branch), set()).add(held)
         self._alike: dict[int, list[tuple[int, Decision]]] = {}
+        self._around: list[frozenset[int]] | None = None
+        self._loops: dict[int, frozenset[int]] = {}
         self._reached: dict[tuple[int, bool, bool], frozenset[int]] = {}
         self._both: dict[tuple[int, int, int], tuple[tuple[Decision, ...], tuple[Decision, ...]]] = {}
 
@@ -39,8 +41,8 @@ class Guards:
 
     def of(self, instruction: Instruction, wave: int, place: int) -> tuple[Decision, ...]:
         """The decisions without which a wave would not have come there, of those before its execution number `place`. Of a branch that it
-        met more than once the last counts, if all waves go one way there each time: else a loop's trips decide, which differ with
-        sizes."""
+        met more than once the last counts, if all waves go one way there each time, and if the instruction is in the same loop: else a
+        loop's trips decide, which differ with sizes."""
         return self._decided(instruction, wave, place)[0]
 
     def before(self, instruction: Instruction, wave: int, place: int) -> tuple[Decision, ...]:
@@ -68,7 +70,7 @@ class Guards:
         if (here, wave, count) not in self._both:
             known = [one for number, one in self._once[wave] if number < count]
             last = {id(one.branch): one for number, one in self._alike[wave] if number < count}
-            alike = [one for one in last.values() if here not in self._otherwise(one, True)]
+            alike = [one for one in last.values() if here in self._loop(one) and here not in self._otherwise(one, True)]
             other = [here in self._otherwise(one, False) for one in known]
             self._both[here, wave, count] = (tuple(one for one, both in zip(known, other, strict=True) if not both) + tuple(alike),
                                              tuple(one for one, both in zip(known, other, strict=True) if both))
@@ -80,6 +82,16 @@ class Guards:
         known = self._report.decisions.of(wave)
         self._once[wave] = [(number, one) for number, one in known if times[id(one.branch)] == 1]
         self._alike[wave] = [(number, one) for number, one in known if times[id(one.branch)] > 1 and len(self._held[id(one.branch)]) == 1]
+
+    def _loop(self, decision: Decision) -> frozenset[int]:
+        """The blocks of the innermost loop that a branch is in."""
+        block = self._flow.block_of[self._position[id(decision.branch)]]
+        if block not in self._loops:
+            if self._around is None:
+                self._around = [loop.blocks for loop in self._flow.loops()]
+            around = [blocks for blocks in self._around if block in blocks]
+            self._loops[block] = min(around, key=len, default=frozenset())
+        return self._loops[block]
 
     def _otherwise(self, decision: Decision, once: bool) -> frozenset[int]:
         """The blocks that can follow a branch that goes the other way, each time or up to where it is met again."""
