@@ -64,20 +64,32 @@ class SeenAtLimits:
         return next((texts for way, texts in self.needed.items() if way not in self.ways), None)
 
 
+@dataclass(frozen=True)
+class _Access:
+    """An address or an offset from a buffer's base; of the latter also the bytes in range there, one term for each that waves have."""
+
+    term: Term
+    records: frozenset[Term | None] = frozenset()
+
+
 @dataclass
 class _Formula:
-    """A part of addresses that wraps off, of the sequence's address or offset `term`, where `waves` come by decisions: without `leading`
-    they would not, from `open` both ways lead there. `others` are instructions with the same part and decisions. An `inner` part is one
-    that another makes of what wraps: shifted to the right, or in a function."""
+    """A part of addresses that wraps off, of the sequence's address or offset, where waves come by decisions: without `leading` they would
+    not, from `open` both ways lead there. `others` are instructions with the same part and decisions, `accesses` what they access, with the
+    waves of a workgroup. An `inner` part is one that another makes of what wraps: shifted to the right, or in a function."""
 
     part: Term
-    term: Term
     sequence: AddressSequence
     leading: tuple[Decision, ...]
     open: tuple[Decision, ...]
-    waves: set[int] = field(default_factory=set)
+    accesses: dict[_Access, set[int]] = field(default_factory=dict)
     others: dict[int, str] = field(default_factory=dict)
     inner: bool = False
+
+    @property
+    def waves(self) -> set[int]:
+        """Of all accesses."""
+        return set[int]().union(*self.accesses.values())
 
 
 def wrapped_part(report: AddressReport, term: Term) -> Term:
@@ -182,31 +194,46 @@ class LimitCheck:
 
     def _formulas(self) -> list[_Formula]:
         """What may wrap and was not checked before."""
-        found: dict[tuple[bytes, ...], _Formula] = {}
-        guards, records = self._guards, dict[int, list[AddressSequence]]()
+        found, new = dict[tuple[bytes, ...], _Formula](), set[tuple[bytes, ...]]()
+        guards, records, beside = self._guards, dict[int, list[AddressSequence]](), dict[int, list[AddressSequence]]()
         for sequence in self._report.sequences:
-            if sequence.what == "records":
-                records.setdefault(id(sequence.instruction), []).append(sequence)
+            if sequence.what in ("records", "offset"):
+                (records if sequence.what == "records" else beside).setdefault(id(sequence.instruction), []).append(sequence)
             at = guards.position(sequence.instruction)
             self.judged.ways.update((at, *way) for wave in sequence.waves for way in guards.went(sequence.instruction, wave))
         for sequence in self._report.sequences:
             at = guards.position(sequence.instruction)
             terms = sequence.terms if sequence.what in ("address", "offset") else ()
-            parts = {(part, inner): (place, term) for place, term in reversed([*enumerate(terms)]) if term is not None
-                     for part, inner in ((self._part(term), False), (self._within(term), True))}
-            wraps = [(*part, *one) for part, one in parts.items() if part[0]]
-            ends = self._ends(records.get(id(sequence.instruction), []), sequence) if wraps else b""
+            wraps = [(part, inner, place, term) for place, term in enumerate(terms) if term is not None
+                     for part, inner in ((self._part(term), False), (self._within(term), True)) if part]
+            ends = records.get(id(sequence.instruction), []) if wraps else []
+            name, offsets = self._ends(ends, sequence), beside.get(id(sequence.instruction), [])
             for part, inner, place, term in wraps:
                 for wave in sequence.waves:
+                    if sequence.what == "address" and not inner and self._as_offset(offsets, wave, place, part):
+                        continue
                     leading = guards.of(sequence.instruction, wave, place)
                     either = tuple(one for one in guards.before(sequence.instruction, wave, place) if self._compares(one, part))
-                    key = (self._identities.of(part), b"in" * inner, ends, *sorted(map(self._text, leading)), b"", *map(self._text, either))
-                    formula = found.setdefault(key, _Formula(part, term, sequence, leading, either, inner=inner))
-                    formula.waves.add(wave)
+                    key = (self._identities.of(part), b"in" * inner, name, *sorted(map(self._text, leading)), b"", *map(self._text, either))
+                    seen = (*key, sequence.what.encode(), self._identities.of(term), b"%d" % (wave % self._waves))
+                    if seen in self.judged.formulas:
+                        continue
+                    formula = found.setdefault(key, _Formula(part, sequence, leading, either, inner=inner))
+                    access = _Access(term, self._records(ends, wave, place) if sequence.what == "offset" else frozenset())
+                    formula.accesses.setdefault(access, set()).add(wave % self._waves)
                     formula.others[at] = sequence.instruction.text
-        new = [formula for key, formula in found.items() if key not in self.judged.formulas]
-        self.judged.formulas.update(found)
-        return new
+                    new.add(seen)
+        self.judged.formulas.update(new)
+        return [*found.values()]
+
+    def _as_offset(self, offsets: Sequence[AddressSequence], wave: int, place: int, part: Term) -> bool:
+        """Whether an address wraps where its offset does, which is judged by the buffer's end."""
+        terms = [one.terms[place] for one in offsets if wave in one.waves and place < len(one.terms)]
+        return any(term is not None and self._part(term) == part for term in terms)
+
+    @staticmethod
+    def _records(ends: Sequence[AddressSequence], wave: int, place: int) -> frozenset[Term | None]:
+        return frozenset(one.terms[min(place, len(one.terms) - 1)] for one in ends if wave in one.waves)
 
     def _part(self, term: Term) -> Term:
         if term not in self._parts:
@@ -280,19 +307,18 @@ class LimitCheck:
         """The first sample with a wrap, and by how much it is off. Where a wave would go another way to the access, that is noted, and is
         no wrap."""
         values = samples.values
-        left = np.isin(samples.waves, [wave % self._waves for wave in formula.waves])
+        left = np.isin(samples.waves, [*formula.waves])
         for decision in formula.leading:
             left &= ~self._otherwise(decision, samples)
         if not left.any():
             return None
         off: Numbers = values.of(formula.part).astype(object)
-        meant = values.of(formula.term).astype(object) - (values.of(self._part(formula.term)) if formula.inner else off)
         if formula.inner:
             off = off - values.otherwise(self._without).of(formula.part)
-            meant = meant - off
-        left &= np.asarray((off != 0) & (meant % _APART < _MEMORY), bool) & self._near(values, formula.term)
+        left &= np.asarray(off != 0, bool)
         if left.any():
-            left &= ~self._dropped(values, formula)
+            left &= np.logical_or.reduce([np.isin(samples.waves, [*waves]) & self._falls(values, access, formula, off)
+                                          for access, waves in formula.accesses.items()])
         for decision in formula.open if left.any() else ():
             otherwise = left & self._otherwise(decision, samples)
             if otherwise.any():
@@ -313,6 +339,17 @@ class LimitCheck:
             return np.ones(values.samples, bool)
         return np.asarray(abs(values.of(tuple(one for one in whole if one not in pointers)).astype(object)) < _APART, bool)
 
+    def _falls(self, values: TermValues, access: _Access, formula: _Formula, off: Numbers) -> Truths:
+        """Where an access that is `off` is meant for a tensor that can exist, and is not dropped: a buffer instruction reads 0 beyond the
+        buffer's end, and writes nothing."""
+        term = access.term
+        meant = values.of(term).astype(object) - (values.of(self._part(term)) + off if formula.inner else off)
+        falls = np.asarray(meant % _APART < _MEMORY, bool) & self._near(values, term)
+        if falls.any() and access.records and None not in access.records and not formula.inner:
+            offset = values.of(term) % WORD
+            falls &= np.logical_or.reduce([np.asarray(offset < values.of(most) % WORD, bool) for most in access.records if most is not None])
+        return falls
+
     def _need(self, decision: Decision, accesses: Mapping[int, str], waves: Collection[int]) -> None:
         """Note that legal launches go the other way from a branch to accesses."""
         way = self._guards.position(decision.branch), not decision.held
@@ -330,15 +367,3 @@ class LimitCheck:
                 samples.otherwise[key] = np.zeros(samples.values.samples, bool)
         return samples.otherwise[key]
 
-    def _dropped(self, values: TermValues, formula: _Formula) -> Truths:
-        """Where a buffer instruction's access lies beyond the buffer's end even so: it reads 0 then, and writes nothing."""
-        sequence, waves = formula.sequence, set(formula.sequence.waves)
-        beside = [one for one in self._report.sequences if one.instruction is sequence.instruction and not waves.isdisjoint(one.waves)]
-        for offset in (one for one in beside if one.what == "offset"):
-            for place, term in enumerate(offset.terms):
-                if term is None or self._part(term) != formula.part:
-                    continue
-                most = [one.terms[min(place, len(one.terms) - 1)] for one in beside if one.what == "records"]
-                beyond = [np.asarray(values.of(term) % WORD >= values.of(end) % WORD, bool) for end in most if end is not None]
-                return np.logical_and.reduce(beyond) if most and None not in most else np.zeros(values.samples, bool)
-        return np.zeros(values.samples, bool)

@@ -95,6 +95,22 @@ def test_what_wraps_before_a_shift_or_in_a_function_is_unknown(fault: str) -> No
     assert "wraps before" in str(found) if fault else found is None
 
 
+@pytest.mark.parametrize("records, wraps", [(0x400, True), (0, False)])
+def test_one_access_in_range_is_enough(records: int, wraps: bool) -> None:
+    """Elements of the last workgroup are read as the first 256: of two loads by one register, the buffer's end leaves out the former."""
+    library = family("01-vector-add")
+    built = build_kernel(library, "gfx942", {}, verify=False)
+    contract, program = built.kernel.contract, built.kernel.program
+    text = f"s_add_u32 s2, s2, 1\nv_mov_b32 v1, 0x800\nv_mul_lo_u32 v1, s2, v1\nv_lshl_add_u32 v1, v0, 2, v1\ns_mov_b32 s14, {records}\n" \
+           "s_waitcnt lgkmcnt(0)\ns_mov_b64 s[12:13], s[4:5]\ns_mov_b32 s15, 0x20000\n" \
+           "buffer_load_dword v3, v1, s[12:15], 0 offen offset:1024\nbuffer_load_dword v2, v1, s[12:15], 0 offen\ns_endpgm\n"
+    (new,) = read_text(text, "gfx942")
+    wrong = program.with_items([*(one for one in program.items if isinstance(one, Instruction) and "s_load" in one.name), *new.items])
+    values = contract.resolve_run({**built.kernel.parameters, "n": 100})
+    found = LimitCheck(run_addresses(library, built, values, program=wrong), contract, built.kernel.parameters).wrap()
+    assert isinstance(found, Wrap) == wraps
+
+
 def test_rows_of_a_descriptor_are_not_followed() -> None:
     library = family("01-vector-add")
     built = build_kernel(library, "gfx942", {}, verify=False)
@@ -196,14 +212,18 @@ s_cmp_lg_u32 s0, 0
 s_cbranch_scc1 loop
 s_endpgm
 """
+EXIT = ROUNDS.replace("s_endpgm", "s_nop 1\nover:\ns_endpgm").replace("over:\ns_sub", "s_sub")
 
 
-@pytest.mark.parametrize("far, leading", [((False, False, False), ["over"] * 3), ((False, True, False), [None] * 3)])
-def test_a_branch_of_each_round_leads_where_all_go_one_way(far: tuple[bool, ...], leading: list[str | None]) -> None:
-    """What rows say in each round guards what the round does; how many rounds there are does not."""
-    (program,) = read_text(ROUNDS, "gfx950")
+@pytest.mark.parametrize("text, nop, far, leading", [
+    (ROUNDS, "s_nop 0", (False, False, False), ["over"] * 3), (ROUNDS, "s_nop 0", (False, True, False), [None] * 3),
+    (EXIT, "s_nop 0", (False, False, False), ["over"] * 3), (EXIT, "s_nop 1", (False, False, False), [None] * 3)])
+def test_a_branch_of_each_round_leads_where_all_go_one_way(text: str, nop: str, far: tuple[bool, ...], leading: list[str | None]) -> None:
+    """What rows say in each round guards what the round does, as where it leaves the loop; how many rounds there are does not. Behind the
+    loop nothing guards: other sizes come there after fewer rounds."""
+    (program,) = read_text(text, "gfx950")
     over, again = (one for one in program.instructions if one.name == "s_cbranch_scc1")
-    (here,) = (one for one in program.instructions if one.name == "s_nop")
+    (here,) = (one for one in program.instructions if one.text == nop)
     met = [pair for number, held in enumerate(far) for pair in ((over, held), (again, number < len(far) - 1))]
     known = [(number, Decision(one, "s_cmp_gt_u32", (((((), number + 1),)), ()), held)) for number, (one, held) in enumerate(met)]
     decisions = SimpleNamespace(by_wave={0: [(one, ("s_cmp_gt_u32", 1, 1), held) for one, held in met]}, of=lambda wave: known)
