@@ -47,6 +47,16 @@ def test_what_lint_only_warns_of_is_not_proven(wait: str, over: str, status: str
     assert errata_claim(program, KernelFacts()).status == status
 
 
+@pytest.mark.parametrize("nop, status", [("", UNKNOWN), ("s_nop 0\n", PROVEN)])
+def test_a_note_that_a_wait_state_may_lack_leaves_errata_unknown(nop: str, status: str) -> None:
+    """LLVM puts one between M0 and a buffer load into LDS, where the ISA text does not name buffer loads. That the wait is stricter than it
+    need be is a note too, which leaves nothing open."""
+    text = f"buffer_load_dword v2, off, s[8:11], 0\ns_mov_b32 m0, s2\n{nop}buffer_load_dword off, s[8:11], 0 lds\ns_waitcnt vmcnt(0)\n" \
+           "buffer_store_dword v2, off, s[8:11], 0\ns_endpgm\n"
+    (program,) = read_text(f'.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\nk:\n.type k,@function\n{text}.size k, .-k\n', None, "k", "k.s")
+    assert errata_claim(program, KernelFacts()).status == status
+
+
 def specification(folder: Path, faults: dict[str, str]) -> Path:
     """A launch of two clusters, four rounds."""
     (folder / "k.co").write_bytes(assemble(HEAD.format(code=CLUSTERS.format(**RIGHT | faults)), "gfx950"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from asmgen.checks.finding.finding import LintFinding, apply_silence
-from asmgen.checks.finding.rules import SEVERITIES
+from asmgen.checks.finding.rules import NO_DOUBT, SEVERITIES
 from asmgen.checks.lint.encoding import encoding_findings
 from asmgen.checks.lint.erratarules import erratum_findings
 from asmgen.checks.lint.facts import KernelFacts
@@ -23,14 +23,14 @@ NO_FACTS = KernelFacts()
 
 
 def lint_program(program: Program, file: str = "", facts: KernelFacts = NO_FACTS, notes: bool = True,
-                 warnings: bool = True) -> list[LintFinding]:
+                 warnings: bool = True, doubts: bool = False) -> list[LintFinding]:
     """Everything that lint finds in one Program, in program order, worse findings of one place first.
 
     Without `notes`, errors and warnings alone, and quicker: rounds of loops, in which buffers take turns, are not told apart. Without
-    `warnings`, errors alone, and quicker still.
+    `warnings`, errors alone, and quicker still. `doubts` adds the notes that leave open whether a rule is broken.
     """
     with collection_paused():
-        return _lint(program, file, facts, SEVERITIES[:1 + warnings + (warnings and notes)])
+        return _lint(program, file, facts, SEVERITIES[:1 + warnings + (warnings and notes)], doubts)
 
 
 def block_of_program(program: Program, facts: KernelFacts) -> tuple[int, int, int] | None:
@@ -40,7 +40,7 @@ def block_of_program(program: Program, facts: KernelFacts) -> tuple[int, int, in
     return facts.block
 
 
-def _lint(program: Program, file: str, facts: KernelFacts, severities: tuple[str, ...]) -> list[LintFinding]:
+def _lint(program: Program, file: str, facts: KernelFacts, severities: tuple[str, ...], doubts: bool) -> list[LintFinding]:
     notes = "note" in severities
     verifier = Verifier(program, notes, block_of_program(program, facts), severities == ("error",))
     flow, runs = verifier.flow.flow, verifier.runs
@@ -54,4 +54,4 @@ def _lint(program: Program, file: str, facts: KernelFacts, severities: tuple[str
         found += race_findings(program, block_of_program(program, facts), facts.lds, found, facts.workgroup_info)
     found.sort(key=lambda finding: (finding.position, SEVERITIES.index(finding.severity)))
     found = [replace(finding, file=file, kernel=program.name) for finding in apply_silence(found, program.instructions)]
-    return found if notes else [finding for finding in found if finding.severity in severities]
+    return [finding for finding in found if finding.severity in severities or doubts and finding.rule not in NO_DOUBT]
