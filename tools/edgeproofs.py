@@ -95,7 +95,7 @@ def at_limits(family: Family, built: Built) -> str:
         if not waiting and judged.unseen() is not None:
             further = next((number for check in checks if (number := check.other_way(others)) is not None), None)
             waiting += [others.pop(further)] if further is not None else []
-    return PROVEN if judged.unseen() is None else UNKNOWN
+    return PROVEN if judged.unseen() is None and judged.idle() is None else UNKNOWN
 
 
 def faults(family: Family, built: Built, count: int, seed: int, seconds: float) -> Iterator[tuple[str, str, str]]:

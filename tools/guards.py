@@ -2,7 +2,7 @@
 
 Flags that are constants count on the way: a step that is shared by a whole tile and a cut one returns to where its flag says. From other
 branches, both ways lead to the instruction. What a wave does there after the other way is known from a launch that went it, and from no
-other. A branch of a loop says nothing of an instruction behind the loop: other sizes may leave it before that round, by another exit.
+other. A branch of a loop says nothing of an instruction after the loop: other sizes may leave it before that round, by another exit.
 """
 
 from __future__ import annotations

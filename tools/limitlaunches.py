@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from asmgen.isa.arch import LANES
 from asmgen.tools.addressrun import AddressReport
 from asmgen.tools.contractlimits import limit_launches
 from asmgen.tools.guards import Guards
-from asmgen.tools.termvalues import Makings, Numbers, TermValues, word_of
+from asmgen.tools.termvalues import Makings, Numbers, TermValues, ones, word_of
 
 Truths = NDArray[np.bool_]
 _IDS = ("workgroup.", "item.")
@@ -53,11 +53,18 @@ class Wrap:
 class SeenAtLimits:
     """What launches of one program showed so far. `formulas` are those that were checked at the limits, with the decisions before them;
     `ways` (instruction, branch, what SCC was) those that led waves to accesses; `needed` such ways that legal launches need: the access
-    would wrap there by the formula of the other way, and is judged by its own one in a launch that went it."""
+    would wrap there by the formula of the other way, and is judged by its own one in a launch that went it. `masks` leave out bits at the
+    limits, with what to say of each; `acted` those that did so in a launch."""
 
     formulas: set[tuple[bytes, ...]] = field(default_factory=set)
     ways: set[tuple[int, int, bool]] = field(default_factory=set)
     needed: dict[tuple[int, int, bool], tuple[str, str]] = field(default_factory=dict)
+    masks: dict[bytes, str] = field(default_factory=dict)
+    acted: set[bytes] = field(default_factory=set)
+
+    def idle(self) -> str | None:
+        """What to say of a mask that left out nothing in any launch, if there is one."""
+        return next((said for mask, said in self.masks.items() if mask not in self.acted), None)
 
     def unseen(self) -> tuple[str, str] | None:
         """An access and a branch, whose other way no launch went on to the access."""
@@ -127,6 +134,11 @@ class LimitCheck:
         self._parts: dict[Term, Term] = {}
         self._inner: dict[Term, Term] = {}
         self._marked, self._looked = 0, 0
+        algebra = report.algebra
+        masks = {number: self._identities.of((((number,), 1),)) for number in algebra.masked}
+        self.judged.acted.update(mask for number, mask in masks.items() if number in algebra.acted)
+        self._masks = {number: mask for number, mask in masks.items() if mask not in self.judged.acted}
+        self._idle = frozenset(self._masks)
         self._names: dict[Term, frozenset[str]] = {}
         self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int]]] = {}
         self.launches = 0
@@ -150,6 +162,8 @@ class LimitCheck:
                 return f"the time was over before {len(parts)} formulas that may wrap were computed at the contract's limits"
             try:
                 first = self._first(samples, formula)
+                if formula.inner and self._idle and first is None:
+                    self._note_masks(samples, formula, launches)
             except (KeyError, TypeError, ValueError) as error:
                 unknown = unknown or f"what may wrap is made of what is not followed ({error})"
                 continue
@@ -245,13 +259,17 @@ class LimitCheck:
         cut = self._report.algebra.cut
         return self._part(term) + tuple(one for one in term if not cut.isdisjoint(one[0]))
 
+    def _unmasked(self, term: Term) -> Term:
+        """These, and those that say what masks leave out that left out nothing in a launch."""
+        return self._without(term) + tuple(one for one in term if not self._idle.isdisjoint(one[0]))
+
     def _within(self, term: Term) -> Term:
         """The monomials of an address that another wraps within."""
         if term not in self._inner:
             variables = self._report.algebra.variables
             for number in range(self._looked, len(variables)):  # each is made of earlier ones
                 wraps = any(isinstance(part, tuple) and self._without(part) for part in variables[number].made_of)
-                self._marked |= (wraps or number in self._report.algebra.cut) << number
+                self._marked |= (wraps or number in self._report.algebra.cut or number in self._idle) << number
             self._looked, own = len(variables), self._part(term)
             self._inner[term] = tuple(one for one in term if one not in own and self._makings.of((one,)) & self._marked)
         return self._inner[term]
@@ -303,7 +321,18 @@ class LimitCheck:
                 given[number] = np.array([word_of(launch[name]) for launch in launches], np.int64)[numbers]
         return _Samples(numbers, groups, waves, items, TermValues(self._makings, given, len(items)))
 
-    def _first(self, samples: _Samples, formula: _Formula) -> tuple[int, int] | None:
+    def _note_masks(self, samples: _Samples, formula: _Formula, launches: Sequence[Mapping[str, Any]]) -> None:
+        """Note masks of an address that leave out bits at the limits, and did not in the launch: it is not known that they should."""
+        first = self._first(samples, formula, self._unmasked)
+        if first is None:
+            return
+        for number in ones(self._makings.of(formula.part)):
+            if number in self._idle and samples.values.variable(number).values[first[0]]:
+                launch = dict(launches[int(samples.launches[first[0]])])
+                self.judged.masks.setdefault(self._masks[number], f"a mask leaves out bits, which it did in no launch followed, of the "
+                    f"{formula.sequence.what} of `{formula.sequence.instruction.text}`, with {launch}")
+
+    def _first(self, samples: _Samples, formula: _Formula, without: Callable[[Term], Term] | None = None) -> tuple[int, int] | None:
         """The first sample with a wrap, and by how much it is off. Where a wave would go another way to the access, that is noted, and is
         no wrap."""
         values = samples.values
@@ -314,7 +343,7 @@ class LimitCheck:
             return None
         off: Numbers = values.of(formula.part).astype(object)
         if formula.inner:
-            off = off - values.otherwise(self._without).of(formula.part)
+            off = off - values.otherwise(without or self._without).of(formula.part)
         left &= np.asarray(off != 0, bool)
         if left.any():
             left &= np.logical_or.reduce([np.isin(samples.waves, [*waves]) & self._falls(values, access, formula, off)
@@ -347,7 +376,8 @@ class LimitCheck:
         falls = np.asarray(meant % _APART < _MEMORY, bool) & self._near(values, term)
         if falls.any() and access.records and None not in access.records and not formula.inner:
             offset = values.of(term) % WORD
-            falls &= np.logical_or.reduce([np.asarray(offset < values.of(most) % WORD, bool) for most in access.records if most is not None])
+            within = [np.asarray(offset < values.of(most) % WORD, bool) for most in access.records if most is not None]
+            falls &= np.logical_or.reduce(within)
         return falls
 
     def _need(self, decision: Decision, accesses: Mapping[int, str], waves: Collection[int]) -> None:
@@ -366,4 +396,3 @@ class LimitCheck:
             except (KeyError, TypeError, ValueError):
                 samples.otherwise[key] = np.zeros(samples.values.samples, bool)
         return samples.otherwise[key]
-

@@ -344,7 +344,11 @@ def _more_launched(built: Built) -> list[Launched]:
 
 
 def _with_ways(claim: Claim, limits: SeenAtLimits) -> Claim:
-    """Unknown where a size sends waves another way to an access that may wrap than any launch."""
+    """Unknown where a size sends waves another way to an access that may wrap than any launch, or a mask leaves out bits that it does in
+    none."""
+    idle = limits.idle()
+    if idle is not None:
+        return replace(claim, status=UNKNOWN, reason=idle)
     unseen = limits.unseen()
     if unseen is not None:
         access, branch = unseen

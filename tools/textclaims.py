@@ -61,8 +61,8 @@ def _without_findings(program: Program, scope: str) -> Claim:
 
 def errata_claim(program: Program, facts: KernelFacts) -> Claim:
     """No wait, wait state or register rule is broken, and no erratum hits, on any path. What lint only warns of (a path that may be
-    impossible, a need that one source alone names) refutes nothing, and leaves nothing proven; so do notes that leave open whether a rule is
-    broken."""
+    impossible, a need that one source alone names) refutes nothing, and leaves nothing proven; so do notes that leave open whether a
+    rule is broken."""
     scope = f"waits, wait states, registers and errata of {program.name}: all paths, by the rules of asmgen lint"
     findings = lint_program(program, "", facts, notes=False, doubts=True)
     if not findings:

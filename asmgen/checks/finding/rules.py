@@ -18,9 +18,9 @@ from asmgen.isa.waitrules import CLASSES, RELATIONS, ROLES, RULES, WaitRule
 
 SEVERITIES = ("error", "warning", "note")
 NO_DOUBT = frozenset({"W004", "W005", "W006", "W007", "W008", "W009", "W010", "W013", "E006", "R002", "R003", "R004", "A004"})
-"""Rules whose notes do not say that a result may be wrong. Most are about time. Data in flight at a barrier (W004) is wrong where waves race,
-which `asmgen prove` says apart; LDS keeps the order of loads over loads (W009); fp8 means what the code object's own architecture means by it
-(E006); what nobody reads (R002, R003) changes nothing. All other notes are of rules that one source asks for, or on some way."""
+"""Rules whose notes do not say that a result may be wrong. Most are about time. Data in flight at a barrier (W004) is wrong where waves
+race, which `asmgen prove` says apart; LDS keeps the order of loads over loads (W009); fp8 means what the code object's own architecture
+means by it (E006); what nobody reads (R002, R003) changes nothing. Others are of rules that one source asks for, or on some way."""
 
 
 @dataclass(frozen=True)

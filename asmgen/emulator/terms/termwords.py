@@ -137,7 +137,21 @@ class TermWords:
     def and_(self, a: TermWord, b: TermWord) -> TermWord:
         """With a field of ones, by quotients; of bits that are known, bit by bit."""
         width = self.width(a)
+        for word, mask in ((a, b), (b, a)):
+            if word.ids is not None and mask.ids is None:
+                self._acts(word.value, word.ids, mask.value)
         return self._made("and", ARRAYS.and_(a.value, b.value), lambda x, y: self._and(x, y, width), a, b, more=width)
+
+    def _acts(self, values: Array, ids: Handles, masks: Array) -> None:
+        """Note where a mask leaves out upper bits that are 1 in the run."""
+        mask = int(np.max(masks, initial=0))
+        high = mask.bit_length()
+        over = np.broadcast_to(values > (1 << high) - 1, np.broadcast_shapes(values.shape, ids.shape))
+        if (masks == mask).all() and over.any():
+            for number in np.unique(np.broadcast_to(ids, over.shape)[over]).tolist():
+                term = self.table.terms[number]
+                if term is not None:
+                    self.algebra.act(term, high)
 
     def _and(self, x: Term, y: Term, width: int) -> Term | None:
         algebra = self.algebra
@@ -154,7 +168,7 @@ class TermWords:
                 return ()
             if not ones & ones + 1:
                 high = low + ones.bit_length()
-                upper = term if high == width else algebra.truncated(term, high)
+                upper = term if high == width else algebra.mask(term, high)
                 return algebra.sub(upper, algebra.truncated(term, low)) if low else upper
             bits = algebra.as_bits(term, width)
             if bits is not None:
