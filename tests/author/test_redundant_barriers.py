@@ -104,6 +104,13 @@ def test_every_way_in_has_its_say() -> None:
     assert redundant_barriers(code, 1, {0: entries("("), 2: entries("(|")}) == {0: None}  # each way has its own
 
 
+@pytest.mark.parametrize(("front", "onward", "redundant"), [
+    ("FE|", "", {2}), ("FE|", "a", {0, 2}),  # the loop waits for the later fill as it reads that next, so for the earlier one too
+    ("EF|", "a", {2}), ("FE", "a", {2})])
+def test_a_loop_waits_as_in_its_rounds_where_its_end_reads_less(front: str, onward: str, redundant: set[int]) -> None:
+    assert set(redundant_barriers(entries("|b|"), 0, {0: entries(front)}, onward=entries(onward))) == redundant
+
+
 # ---- two halves, barrier by barrier ----
 
 def passed(program: Program, stagger: int) -> list[list[int]]:

@@ -154,7 +154,7 @@ class ClosingPaths:
         k.label(self.last)
         self.sources.spare(k)
         copies.chosen = True
-        _, self.overlapped = copies.last(copies.span(0, 1, self.far - 1, stop=1), {})
+        _, self.overlapped = copies.last(copies.span(0, 1, self.far - 1, stop=1), {}, at_once=self.far == 1)
 
     def way(self, choice: PathChoice) -> list[int]:
         """The copies that a count runs through."""

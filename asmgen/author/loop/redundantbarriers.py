@@ -24,19 +24,20 @@ Entries = Sequence[Sync | Unit]
 
 
 def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int, Entries] | None = None,
-                       kept: Set[int] = frozenset()) -> dict[int, Sync | None]:
+                       kept: Set[int] = frozenset(), onward: Entries = ()) -> dict[int, Sync | None]:
     """The positions in `entries` of the redundant barriers, each with its replacement (None: nothing).
 
     `entries` is code without a branch up to the end of a loop. Code after it that refills LDS has a barrier of its own. `prefixes` holds
     the positions at which paths enter the code, each with the entries that the path runs before. The default is one path of unknown code
-    that enters at 0. The barriers in `kept` stay.
+    that enters at 0. The barriers in `kept` stay. With `onward` the path that enters at 0 is a loop that goes on with that as
+    a rule: its barriers stay, and it waits there for what it reads next, though `entries` do not read it.
 
     A path that opens the stagger has a Sync("open"); on other paths the stagger is open already. If there is only that path, the opening
     may come later: a Sync("open") replaces the last redundant barrier before all barriers that stay. A Sync("level"), which closes the
     stagger, replaces the first redundant barrier after them. All barriers before an LDS access without a token stay.
     """
     entered: Mapping[int, Entries] = {0: ()} if prefixes is None else prefixes
-    needed = kept | _needed(entries, stagger, entered)
+    needed = kept | _needed(entries, stagger, entered, onward)
     barriers = [position for position, entry in enumerate(entries) if entry == BARRIER]
     if not stagger:
         return dict.fromkeys(sorted({*barriers} - needed))
@@ -61,23 +62,33 @@ def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int
     return found
 
 
-def _needed(entries: Entries, stagger: int, entered: Mapping[int, Entries]) -> set[int]:
+def _needed(entries: Entries, stagger: int, entered: Mapping[int, Entries], onward: Entries) -> set[int]:
     """The barriers that order LDS accesses on some path. A wait before one of them is as strict as any path needs it, so that later
     barriers of others may have nothing left to order."""
     needed: set[int] = set()
     waits: dict[int, int] = {}
-    paths = [(position, position - len(prefix), [*prefix, *entries[position:]]) for position, prefix in entered.items()]
-    found = [ordering_barriers(path, barriers_apart(stagger)) for _, _, path in paths]
-    for (position, first, _), ordering in zip(paths, found, strict=True):
+    paths = [(position, position - len(prefix), [*prefix, *entries[position:]], *_of_loop(prefix, () if position else onward))
+             for position, prefix in entered.items()]
+    found = [ordering_barriers(path, barriers_apart(stagger), there, stays) for *_, path, there, stays in paths]
+    for (position, first, *_), ordering in zip(paths, found, strict=True):
         for at, allowed in ordering.waits.items():
             if first + at >= position:
                 waits[first + at] = min(allowed, waits.get(first + at, allowed))
-    for (position, first, path), ordering in zip(paths, found, strict=True):
+    for (position, first, path, there, stays), ordering in zip(paths, found, strict=True):
         known = {at: waits[first + at] for at in ordering.barriers if first + at >= position and first + at in waits}
         stricter = not stagger and any(allowed < ordering.waits.get(at, allowed + 1) for at, allowed in known.items())
-        barriers = ordering_barriers(path, 1, known).barriers if stricter else ordering.barriers
+        barriers = ordering_barriers(path, 1, {**there, **known}, stays).barriers if stricter else ordering.barriers
         needed |= {first + at for at in barriers if first + at >= position}
     return needed
+
+
+def _of_loop(copies: Entries, following: Entries) -> tuple[Mapping[int, int], Set[int]]:
+    """The waits and the barriers of copies of a loop that goes on with the following ones; without those nothing is known of it."""
+    if not following:
+        return {}, frozenset()
+    waits = ordering_barriers([*copies, *following], barriers_apart(0)).waits
+    return ({at: allowed for at, allowed in waits.items() if at < len(copies)},
+            frozenset(at for at, entry in enumerate(copies) if entry == BARRIER))
 
 
 def barriers_between(before: Entries, after: Entries) -> tuple[set[int], set[int]]:

@@ -178,38 +178,40 @@ class Copies:
         k.s_cbranch_scc0(entries[0])
         return found
 
-    def last(self, spans: Sequence[CopySpan], entries: Mapping[int, str], shared: bool = False) -> tuple[list[int], list[int]]:
+    def last(self, spans: Sequence[CopySpan], entries: Mapping[int, str], shared: bool = False,
+             at_once: bool = True) -> tuple[list[int], list[int]]:
         """Emit the drain, without redundant barriers. With a stagger the first group waits for the second one in the position of the first
         redundant barrier.
 
         `entries` are labels of copies, by the number of steps that are left there: paths join at them after a prologue of their own, or,
-        if they are `shared`, after that of longer loops. Gives the copies that waves run, and those that an overlapped epilogue serves.
-        """
+        if they are `shared`, after that of longer loops. `at_once`: a count of longer loops may run no round. Gives the copies that waves
+        run, and those that an overlapped epilogue serves."""
         copies = [self.units.entries(span) for span in spans]
-        prefixes: dict[int, Entries] = {0: self._before(spans[0].phase)} if spans else {}  # nothing was started ahead
-        for left in entries:
-            prefixes[len(spans) - left] = self._opening(spans[-left].phase, None if shared else left).path
-        copies = self._without_redundant_barriers(copies, prefixes, self._needed_by_others(spans, copies))
+        before, onward = self._around(spans[0].phase) if spans else ((), ())  # without spans nothing was started ahead
+        prefixes = {0: before} if spans else {}
+        prefixes |= {len(spans) - left: self._opening(spans[-left].phase, None if shared else left).path for left in entries}
+        copies = self._without_redundant_barriers(copies, prefixes, self._needed_by_others(spans, copies, at_once), onward)
         return self._to_the_end(spans, copies, _level(copies), entries)
 
-    def _before(self, phase: int) -> Entries:
-        """What the loop runs before a copy of a phase, as far back as that copy's data come from; of a staggered one, whose barriers all
-        stay, what matters for the matrix cores."""
+    def _around(self, phase: int) -> tuple[Entries, Entries]:
+        """What the loop runs before a copy of a phase, as far back as that copy's data come from, and from it on; of a staggered one, whose
+        barriers all stay, what matters for the matrix cores."""
         if self.schedule.stagger:
-            return self._computing
+            return self._computing, ()
         count = self.unroll + self.ahead
-        return [entry for span in self.span(-count, 0, phase - count) for entry in self.units.entries(span)]
+        before, onward = self.span(-count, 0, phase - count), self.span(0, count, phase)
+        return [one for span in before for one in self.units.entries(span)], [one for span in onward for one in self.units.entries(span)]
 
-    def _needed_by_others(self, spans: Sequence[CopySpan], copies: Sequence[Entries]) -> set[int]:
+    def _needed_by_others(self, spans: Sequence[CopySpan], copies: Sequence[Entries], at_once: bool) -> set[int]:
         """The barriers of the drain, numbered over all its copies, that a path needs which goes there from the prologue of longer loops and
-        runs no round; and those that an analysis needs which does not know where a cold block that copies share with the loops returns to.
-        To it the drain goes on from the loop's copy of that phase, and that copy from the drain. With a stagger the drain shares none, as
-        it closes the stagger."""
+        runs no round, if there is one; and those that an analysis needs which does not know where a cold block that copies share with the
+        loops returns to. To it the drain goes on from the loop's copy of that phase, and that copy from the drain. With a stagger the drain
+        shares none, as it closes the stagger."""
         if self.schedule.stagger or not spans:
             return set()
         begins = [0, *accumulate(map(len, copies))]
         drain = [entry for copy in copies for entry in copy]
-        needed = barriers_between(self._opening(spans[0].phase, None).path, drain)[1]
+        needed = barriers_between(self._opening(spans[0].phase, None).path, drain)[1] if at_once else set[int]()
         for span, begin, end in zip(spans, begins, begins[1:], strict=False):
             rows = [self.units.entries(other) for other in self.span(-self.unroll, self.unroll + 1, span.phase)]
             loop, middle = [entry for row in rows for entry in row], sum(map(len, rows[:self.unroll]))
@@ -392,13 +394,13 @@ class Copies:
         noted = self._note(EXIT, left.phase, len(after) - number, left.masked, [*left.placed[:exit_.units], *code])
         self.leaves.append((exit_.skipped, after[number], noted))
 
-    def _without_redundant_barriers(self, copies: Sequence[Entries], prefixes: Mapping[int, Entries],
-                                    kept: Set[int] = frozenset()) -> list[list[Sync | Unit]]:
-        """Copies without redundant barriers. `prefixes`: by the copy that a path enters at, the entries that it runs before. The barriers
-        in `kept`, numbered over all copies, stay."""
+    def _without_redundant_barriers(self, copies: Sequence[Entries], prefixes: Mapping[int, Entries], kept: Set[int] = frozenset(),
+                                    onward: Entries = ()) -> list[list[Sync | Unit]]:
+        """Copies without redundant barriers. `prefixes`: by the copy that a path enters at, the entries that it runs before; `onward`: what
+        the first one, a loop, goes on with as a rule. The barriers in `kept`, numbered over all copies, stay."""
         begins = [0, *accumulate(map(len, copies))]
         replaced = redundant_barriers([entry for copy in copies for entry in copy], self.schedule.stagger,
-                                {begins[number]: front for number, front in prefixes.items()}, kept)
+                                {begins[number]: front for number, front in prefixes.items()}, kept, onward)
         return [[replaced.get(position) or entry for position, entry in enumerate(copy, begins[number]) if replaced.get(position, entry)]
                 for number, copy in enumerate(copies)]
 

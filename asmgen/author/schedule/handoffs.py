@@ -96,9 +96,10 @@ class Ordering(NamedTuple):
     waits: Mapping[int, int]
 
 
-def ordering_barriers(entries: Entries, count: int, waits: Mapping[int, int] = MappingProxyType({})) -> Ordering:
+def ordering_barriers(entries: Entries, count: int, waits: Mapping[int, int] = MappingProxyType({}),
+                      stays: Set[int] = frozenset()) -> Ordering:
     """The last `count` barriers before each first access of LDS bytes, without those where others that stay order the access too
-    (`_Ordered`). `waits` are those that stand there anyway, as other code that leads there needs them.
+    (`_Ordered`). `waits` are those that stand there anyway, as other code that leads there needs them; the barriers in `stays` do too.
 
     If all entries since the opening are known, with `count` barriers before it, those barriers order the first access of all.
     """
@@ -113,6 +114,8 @@ def ordering_barriers(entries: Entries, count: int, waits: Mapping[int, int] = M
             if entry == BARRIER:
                 barriers.append(position)
                 ordered.meet(position)
+                if position in stays:
+                    found.add(position)
             known |= entry.kind == "open" and len(barriers) >= count
             continue
         ordered.use(entry, position)
