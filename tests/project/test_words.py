@@ -12,7 +12,9 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +60,7 @@ ONE_MEANING: dict[str, Meaning] = {
 }
 
 
+@cache
 def parts_of(name: str) -> tuple[str, ...]:
     """The words of a name in snake_case or CamelCase, in lower case."""
     return tuple(part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name))
@@ -84,7 +87,10 @@ def wrong_text(text: str, words: list[Refused]) -> Iterator[tuple[int, Refused]]
 def wrong_name(name: str, words: list[Refused]) -> Iterator[Refused]:
     """The refused words that a name has among its parts."""
     parts = parts_of(name)
+    starts = {*parts, *(part[:-1] for part in parts if part.endswith("s"))}
     for word in words:
+        if word.parts[0] not in starts:
+            continue
         length = len(word.parts)
         rows = [parts[first:first + length] for first in range(len(parts) - length + 1)]
         hit = any(row[:-1] == word.parts[:-1] and row[-1] in (word.parts[-1], word.parts[-1] + "s") for row in rows)
@@ -92,15 +98,38 @@ def wrong_name(name: str, words: list[Refused]) -> Iterator[Refused]:
             yield word
 
 
-def docstrings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+class Nodes:
+    """The nodes of a file by their type; what only loads a name is left out."""
+
+    def __init__(self, text: str) -> None:
+        self._by_type: dict[type, list[ast.AST]] = {}
+        todo: list[ast.AST] = [ast.parse(text)]
+        for node in todo:
+            self._by_type.setdefault(type(node), []).append(node)
+            for value in vars(node).values():
+                if isinstance(value, list):
+                    todo += [one for one in value if isinstance(one, ast.AST)]
+                elif isinstance(value, ast.AST) and not isinstance(value, ast.Load):
+                    todo.append(value)
+
+    def of(self, *types: type) -> Iterator[Any]:
+        """Those of some types."""
+        for type_ in types:
+            yield from self._by_type.get(type_, ())
+
+
+def docstrings(nodes: Nodes) -> Iterator[tuple[int, str]]:
     """(line, text) of every docstring and of every string that stands alone, as those behind attributes do."""
-    for node in nodes:
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+    for node in nodes.of(ast.Expr):
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
 
-def comments(text: str) -> Iterator[tuple[int, str]]:
-    """(line, text) of the comments of a file; those of neighbouring lines are one text."""
+def comments(text: str, words: list[Refused]) -> Iterator[tuple[int, str]]:
+    """(line, text) of the comments of a file; those of neighbouring lines are one text. None where it has no such word after any #."""
+    marked = [line.partition("#")[2] for line in text.splitlines() if "#" in line]
+    if not any("#" in line.lstrip("#") for line in marked) and not any(wrong_text("\n".join(line.lstrip("#") for line in marked), words)):
+        return
     lines = {token.start[0]: token.string.lstrip("#") for token in tokenize.generate_tokens(io.StringIO(text).readline)
              if token.type == tokenize.COMMENT}
     first = 0
@@ -111,46 +140,43 @@ def comments(text: str) -> Iterator[tuple[int, str]]:
             yield first, "\n".join(lines[number] for number in range(first, line + 1))
 
 
-def declared_names(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+def declared_names(nodes: Nodes) -> Iterator[tuple[int, str]]:
     """(line, name) of functions, classes, parameters and attributes."""
-    for node in nodes:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.lineno, node.name
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.attr
-    for scope in (node for node in nodes if isinstance(node, (ast.Module, ast.ClassDef))):
+    for one in nodes.of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
+        yield one.lineno, one.name
+    yield from ((one.lineno, one.arg) for one in nodes.of(ast.arg))
+    yield from ((one.lineno, one.attr) for one in nodes.of(ast.Attribute) if isinstance(one.ctx, ast.Store))
+    for scope in nodes.of(ast.Module, ast.ClassDef):
         for statement in scope.body:
             targets = statement.targets if isinstance(statement, ast.Assign) else \
                 [statement.target] if isinstance(statement, ast.AnnAssign) else []
             yield from ((target.lineno, target.id) for target in targets if isinstance(target, ast.Name))
 
 
-def local_names(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+def local_names(nodes: Nodes) -> Iterator[tuple[int, str]]:
     """(line, name) of every variable that is set."""
-    return ((node.lineno, node.id) for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return ((node.lineno, node.id) for node in nodes.of(ast.Name) if isinstance(node.ctx, ast.Store))
 
 
 def faults_of_source(text: str, words: list[Refused], stem: str = "x") -> list[tuple[int, str]]:
     """(line, sentence) for each refused word of a Python file, and for each of one meaning that means something else."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = Nodes(text)
+    declared = list(declared_names(nodes))
     found = [(line + at, f"'{word}' in a docstring") for line, part in docstrings(nodes) for at, word in wrong_text(part, words)]
-    found += [(line + at, f"'{word}' in a comment") for line, part in comments(text) for at, word in wrong_text(part, words)]
-    found += [(line, f"'{word}' in the name {name}") for line, name in {*declared_names(nodes), *local_names(nodes)}
+    found += [(line + at, f"'{word}' in a comment") for line, part in comments(text, words) for at, word in wrong_text(part, words)]
+    found += [(line, f"'{word}' in the name {name}") for line, name in {*declared, *local_names(nodes)}
               for word in wrong_name(name, words)]
     found += [(1, f"'{word}' in the name of the file") for word in wrong_name(stem, words)]
-    return sorted([*found, *faults_of_meaning(nodes, stem)])
-
-
-def faults_of_meaning(nodes: list[ast.AST], stem: str) -> list[tuple[int, str]]:
-    """(line, sentence) for each declared name of a Python file with a word of one meaning that means something else there."""
-    found = []
-    for line, declared in [(1, stem), *declared_names(nodes)]:
-        for word, meaning in ONE_MEANING.items():
-            if {word, word + "s"} & {*parts_of(declared)} and not re.fullmatch(meaning.fits, declared):
-                found.append((line, f"'{word}' has another meaning in the name {declared}"))
+    found += [(line, f"'{word}' has another meaning in the name {name}") for line, name in [(1, stem), *declared]
+              for word in other_meanings(name)]
     return sorted(found)
+
+
+@cache
+def other_meanings(name: str) -> tuple[str, ...]:
+    """The words of one meaning that mean something else in a declared name."""
+    return tuple(word for word, meaning in ONE_MEANING.items()
+                 if {word, word + "s"} & {*parts_of(name)} and not re.fullmatch(meaning.fits, name))
 
 
 def documents(root: Path) -> list[Path]:
