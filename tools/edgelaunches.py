@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
 from typing import Any
 
-from asmgen.author.contract.contract import KernelContract, Value, Values
+from asmgen.author.contract.contract import KernelContract, Parameter, Value, Values
 from asmgen.emulator.carried.comparisons import Compared
 from asmgen.program.program import Program
 from asmgen.tools.proofclasses import groups
 
 Key = tuple[Compared, int]
 Nearest = Mapping[Key, int]
+_NO_ORDER = re.compile("_(eq|lg|ne|bitcmp.)_")
 _MOST = 32
 """Launches that are tried for edges."""
 
 
 @dataclass(frozen=True)
 class _Try:
-    """A launch whose one size moves the sides of a comparison together, if they depend on it."""
+    """A launch whose one size, larger by so many, moves the sides of a comparison together, if they depend on it."""
 
     launch: dict[str, Value]
     key: Key
     size: str
+    by: int
 
 
 @dataclass
@@ -38,10 +43,13 @@ class EdgeLaunches:
     best: dict[Key, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
     _tried: list[dict[str, Value]] = field(default_factory=list)
     _apart: set[tuple[Key, str]] = field(default_factory=set)  # comparisons and sizes that they do not depend on
+    _slopes: dict[tuple[Key, str], Fraction] = field(default_factory=dict)  # how sides moved apart for each one more, as last seen
+    _last: Nearest = field(default_factory=dict)
     _moved: Counter[tuple[str, str]] = field(default_factory=Counter)  # how often a size moved comparisons of a name
 
     def met(self, launch: Mapping[str, Any], nearest: Nearest) -> None:
         """A launch ran."""
+        self._last = nearest
         instructions = self.judged.instructions
         for key, apart in nearest.items():
             (position, name), turn = key
@@ -52,9 +60,9 @@ class EdgeLaunches:
                 self.best[key] = apart, launch
 
     def left(self) -> list[Key]:
-        """Comparisons and differences that no launch met, the nearest first."""
+        """Comparisons and differences that no launch met, inequalities first, of these the nearest first."""
         found = [key for key, (apart, _) in self.best.items() if apart != key[1]]
-        return sorted(found, key=lambda key: (abs(self.best[key][0] - key[1]), key))
+        return sorted(found, key=lambda key: (_NO_ORDER.search(key[0][1]) is not None, abs(self.best[key][0] - key[1]), key))
 
     def following(self) -> Iterator[dict[str, Value]]:
         """Launches to run next, each once; `met` tells of each before the next one is asked for."""
@@ -65,21 +73,33 @@ class EdgeLaunches:
             self._tried.append(chosen.launch)
             before = self.best[chosen.key][0]
             yield chosen.launch
-            if self.best[chosen.key][0] == before:
-                self._apart.add((chosen.key, chosen.size))
-            else:
+            change = self._last.get(chosen.key, before) - before
+            if self.best[chosen.key][0] != before:
                 self._moved[chosen.key[0][1], chosen.size] += 1
+            if change:
+                self._slopes[chosen.key, chosen.size] = Fraction(change, chosen.by)
+            else:
+                self._apart.add((chosen.key, chosen.size))
 
     def _tries(self) -> Iterator[_Try]:
-        for key in self.left():
-            apart, launch = self.best[key]
-            limit = groups(self.contract, self.build, launch)
-            for parameter in sorted(self.contract.parameters, key=lambda one: -self._moved[key[0][1], one.name]):
-                size = launch.get(parameter.name)
-                if parameter.kind != "run" or type(size) is not int or parameter.default_from or parameter.default is not None \
-                        or (key, parameter.name) in self._apart or (key[1] - apart) % parameter.multiple_of:
-                    continue
-                for moved in (size + apart - key[1], size - apart + key[1]):
-                    other = {**launch, parameter.name: moved}
-                    if moved > 0 and other not in self._tried and groups(self.contract, self.build, other) <= limit:
-                        yield _Try(other, key, parameter.name)
+        """Sizes first, then what is one by default, as strides and the sides of a window are."""
+        sizes = [one for one in self.contract.parameters if one.kind == "run" and one.type is int]
+        plain = [one for one in sizes if not one.default_from and one.default is None]
+        for parameters, key in product((plain, [one for one in sizes if one not in plain]), self.left()):
+            yield from self._moves(key, sorted(parameters, key=lambda one: -self._moved[key[0][1], one.name]))
+
+    def _moves(self, key: Key, parameters: Iterable[Parameter]) -> Iterator[_Try]:
+        apart, launch = self.best[key]
+        limit = groups(self.contract, self.build, launch)
+        whole = self.contract.resolve_run({**self.build, **launch})
+        for parameter in parameters:
+            size = whole.get(parameter.name)
+            if type(size) is not int or (key, parameter.name) in self._apart:
+                continue
+            slope = self._slopes.get((key, parameter.name))
+            for by in ([] if slope is None else [(key[1] - apart) / slope]) + [Fraction(apart - key[1]), Fraction(key[1] - apart)]:
+                moved = size + int(by)
+                other = {**launch, parameter.name: moved}
+                if moved > 0 and by.denominator == 1 and by.numerator % parameter.multiple_of == 0 and other not in self._tried \
+                        and groups(self.contract, self.build, other) <= limit:
+                    yield _Try(other, key, parameter.name, int(by))
