@@ -20,7 +20,7 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.algebra.algebramemory import AlgebraMemory, kind_of
 from asmgen.emulator.algebra.elements import PACKED_WIDTHS
 from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, P, Q, Residues, beside
-from asmgen.emulator.carried.comparisons import Compared
+from asmgen.emulator.carried.comparisons import Compared, Sides
 from asmgen.emulator.scheduling.run import UNWRITTEN, LaunchResult, Options
 from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
@@ -114,7 +114,7 @@ class Mismatch:
 @dataclass(frozen=True)
 class AlgebraReport:
     """What came of a run: `mismatches` by output, how many elements were compared, the launch itself, and those of all kernels in order;
-    `nearest` as `Comparisons` has it, of all kernels."""
+    `nearest` and `sides` as `Comparisons` has them, of all kernels."""
 
     mismatches: tuple[Mismatch, ...]
     launch: LaunchResult
@@ -122,6 +122,7 @@ class AlgebraReport:
     seconds: float
     launches: tuple[LaunchResult, ...] = ()
     nearest: Mapping[tuple[Compared, int], int] = field(default_factory=dict)
+    sides: Mapping[Compared, Sides] = field(default_factory=dict)
 
     @property
     def equal(self) -> bool:
@@ -167,8 +168,9 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
                 mismatches.append(compared_bits(output.argument, wanted, after[output.select]))
             elements += 0 if wanted is None else after[output.select].size
         last = device.launches[len(built.kernel.before)]
+        comparisons = memory.rules.comparisons
         return AlgebraReport(tuple(one for one in mismatches if one is not None), last, elements, time.perf_counter() - began,
-                             tuple(device.launches), memory.rules.comparisons.nearest)
+                             tuple(device.launches), comparisons.nearest, comparisons.sides)
 
 
 def larger(problem: Problem, magnitude: int) -> Problem:

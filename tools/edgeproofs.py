@@ -5,9 +5,9 @@ twins.
 - 4 GiB: the contract allows a stride any 32-bit number, though offsets in the code have 32 bits.
 
 The twin is the kernel as it is. An edge is equivalent where its outputs are the twin's bit for bit on launches of `asmgen.tools.mutate
---index`. Strides for which no wrap is found are listed: the code multiplies them in 64 bits, or does not read them, or a wrap was missed,
-which only a reader can tell apart; so are edges that a few launches call equivalent. The status is 1 where an edge that is not
-equivalent is proven, or a twin refuted.
+--index`, and on some that met both sides of where each comparison turns that it feeds; without such it is "not told". Strides for which no
+wrap is found are listed: the code multiplies them in 64 bits, or does not read them, or a wrap was missed, which only a reader can tell
+apart; so are edges that a few launches call equivalent. The status is 1 where an edge that is not equivalent is proven, or a twin refuted.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.disjointwrites import is_stride
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits, Wrap
+from asmgen.tools.metedges import MetEdges
 from asmgen.tools.mutantruns import Runs
 from asmgen.tools.proof import PROVEN, REFUTED, UNKNOWN
 from asmgen.tools.proofclasses import given_launches, more_launches
@@ -41,7 +42,6 @@ KERNELS = ("02-row-sum", "norm", "softmax", "quantize", "gemm-bf16", "gemm-fp8")
 _EQUALITY = {"_lt_": "_le_", "_le_": "_lt_", "_gt_": "_ge_", "_ge_": "_gt_"}
 _BESIDE = ("s_add_i32", "s_add_u32", "s_sub_u32", "s_sub_i32", "v_add_u32", "v_sub_u32", "s_min_u32", "s_min_i32")
 _ANY_STRIDE = (1 << 32) - 64
-_EQUIVALENT = "equivalent"
 _NO_WRAP = "no wrap"
 
 
@@ -103,13 +103,14 @@ def faults(family: Family, built: Built, count: int, seed: int, seconds: float) 
     for name, wide in wide_strides(built):
         status = at_limits(family, wide)
         yield "4 GiB", name, _NO_WRAP if status == PROVEN else status
-    judge = IndexJudge(Runs(family, built, built.kernel), launches=6)
+    judge, met = IndexJudge(Runs(family, built, built.kernel), launches=6), MetEdges(family, built)
     edges = list(edge_faults(built.kernel.program))
     random.Random(seed).shuffle(edges)
     for mutant in edges[:count]:
         claim = index_claim(family, built, seconds, mutant.program)
         same = claim.status != REFUTED and judge.survives(mutant) == ""
-        yield "edge", str(mutant), _EQUIVALENT if same else claim.status
+        status, why = met.status(mutant) if same else (claim.status, claim.reason if claim.status != REFUTED else "")
+        yield "edge", f"{mutant}{f' ({why})' if why else ''}", status
 
 
 @click.command()

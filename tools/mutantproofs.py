@@ -4,8 +4,9 @@ Mutants are those of `asmgen.tools.mutate` (waits, barriers, nops, swizzles), of
 maxima that miss a source, rescales that are dropped, sums over k in another order; drawn with a seed. One of index arithmetic, a maximum or
 a rescale must not be proven for index; one of a wait, barrier or nop must not be proven for races and errata together; one of another order
 must not be proven to compute the expressions of the kernel as it was built.
-One that is proven is run on the emulator with other data: where its outputs are the program's bit for bit, it changes no meaning; a few
-launches say so, so each of these is listed for a reader.
+One that is proven is run on the emulator with other data: where its outputs are the program's bit for bit, it changes no meaning. Launches
+must have met both sides of where each comparison turns that it feeds; else it is "not told" whether it does, and no equivalent one. Both
+are listed for a reader.
 The status is 1 where a mutant that changes meaning is proven.
 """
 
@@ -32,6 +33,7 @@ from asmgen.kernels.registry import family as find_family
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.indexruns import IndexJudge
+from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges
 from asmgen.tools.mutantruns import Runs
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, worst
 from asmgen.tools.proofclasses import given_launches, more_launches
@@ -40,8 +42,8 @@ from asmgen.tools.runclaims import index_claim
 from asmgen.tools.terminal.entry import status_of
 from asmgen.tools.textclaims import errata_claim, race_claim
 
-TEXT, EQUIVALENT = "text", "equivalent"
-"""The claims races and errata together; the status of a mutant that changes nothing."""
+TEXT = "text"
+"""The claims races and errata together."""
 _SAME = 3
 """Launches with the program's own expressions after which a mutant of another order is called proven."""
 KERNELS = ("gemm-bf16", "gemm-fp8", "norm", "softmax", "quantize", "02-row-sum", "03-transpose")
@@ -56,11 +58,12 @@ class Table:
 
     def lines(self) -> list[str]:
         """For people."""
-        total = sum(number for (_, status), number in self.counts.items() if status != EQUIVALENT)
+        total = sum(number for (_, status), number in self.counts.items() if status not in (EQUIVALENT, NOT_TOLD))
+        untold = sum(number for (_, status), number in self.counts.items() if status == NOT_TOLD)
         refuted = sum(number for (_, status), number in self.counts.items() if status == REFUTED)
         rows = [f"{kind:24} {status:10} {number}" for (kind, status), number in sorted(self.counts.items())]
         share = f"{100 * refuted / total:.1f} %" if total else "none"
-        return [*rows, f"of {total} that change meaning {refuted} refuted ({share}), {len(self.wrong)} proven",
+        return [*rows, f"of {total} that change meaning {refuted} refuted ({share}), {len(self.wrong)} proven", f"{untold} not told",
                 *(f"  proven: {one}" for one in self.wrong)]
 
 
@@ -106,7 +109,8 @@ class OrderJudge:
                 yield self._known[-1]
 
 
-def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: IndexJudge, order: OrderJudge, seconds: float) -> Claim:
+def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: IndexJudge, order: OrderJudge, met: MetEdges,
+           seconds: float) -> Claim:
     """The claim that a mutant may break; "equivalent" for one that is proven and changes nothing."""
     if claimed == ORDER:
         return order.claim(mutant)
@@ -115,7 +119,8 @@ def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: In
         run = index_claim(family, built, seconds, mutant.program)
         claim = run if run.status == REFUTED or claim.status == PROVEN else claim
     if claim.status == PROVEN and judge.survives(mutant) == "":
-        return replace(claim, status=EQUIVALENT)
+        status, why = met.status(mutant)
+        return replace(claim, status=status, reason=why)
     return claim
 
 
@@ -142,12 +147,13 @@ def commands(kernels: tuple[str, ...], arch: str, count: int, seed: int, seconds
     for name in kernels or KERNELS:
         family = find_family(name)
         built = build_kernel(family, arch, next(default_builds(family, arch)), verify=False)
-        judge, order = IndexJudge(Runs(family, built, built.kernel), launches=6), OrderJudge(family, built)
+        judge, order, met = IndexJudge(Runs(family, built, built.kernel), launches=6), OrderJudge(family, built), MetEdges(family, built)
         for mutant, claimed in drawn(built, count, seed):
-            claim = judged(family, built, mutant, claimed, judge, order, seconds)
+            claim = judged(family, built, mutant, claimed, judge, order, met, seconds)
             table.counts[f"{claimed} {mutant.kind}", claim.status] += 1
             if claim.status == PROVEN:
-                table.wrong.append(f"{name}: [{mutant.kind}] {mutant}")
+                table.wrong.append(f"{name}: [{mutant.kind}] {mutant} {claim.reason}")
+                click.echo(f"{name}: PROVEN: [{mutant.kind}] {mutant} {claim.reason}")
             elif claim.status != REFUTED:
                 click.echo(f"{name}: {claim.status}: [{mutant.kind}] {mutant}{f': {claim.reason}' if claim.reason else ''}")
         click.echo(f"{name}: {sum(table.counts.values())} mutants so far, {len(table.wrong)} proven")

@@ -97,8 +97,8 @@ class Comparisons:
         return compare
 
 
-def _sides(apart: NDArray[np.int64], turn: int) -> Sides:
-    below, above = apart[apart < turn], apart[apart >= turn]
+def _sides(apart: NDArray[np.int64], edge: int) -> Sides:
+    below, above = apart[apart < edge], apart[apart >= edge]
     first = int(apart[0])
     return Sides(int(below.max()) if below.size else None, int(above.min()) if above.size else None, first,
                  int(np.gcd.reduce(apart - first)))
