@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.test_layers import FOLDERS, ROOT
+from tests.project.test_layers import FOLDERS, LOADED, ROOT, walk
 
 SAME_THING = {
     "errors": "the exceptions of the room that the file stands in",
@@ -29,7 +29,7 @@ def twice_named_classes(root: Path) -> list[str]:
     """A sentence for each name of two classes; kernels of different families may have private parts of one name."""
     places: dict[str, list[str]] = defaultdict(list)
     for path in sources(root):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node, _ in walk(ast.parse(path.read_text()), LOADED, calls=False):
             if isinstance(node, ast.ClassDef) and not (node.name.startswith("_") and path.is_relative_to(root / "kernels")):
                 places[node.name].append(f"{path.relative_to(root)}:{node.lineno}")
     return [f"{name} stands for {len(found)} things: {', '.join(found)}" for name, found in sorted(places.items()) if len(found) > 1]
