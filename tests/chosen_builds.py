@@ -20,6 +20,7 @@ from asmgen.author.emit.kernel import Kernel
 from asmgen.checks.mutants.mutants import Judge, Mutant, mutants
 from asmgen.checks.raceproofs.outcome import PROVEN
 from asmgen.checks.raceproofs.raceproof import prove_races
+from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family
 from asmgen.tools.build import Built, build_kernel, lint_errors
 from asmgen.tools.mutate import on_emulator
@@ -71,10 +72,16 @@ def main(first: int = 0, count: int = 1 << 20, mutated: int = 8) -> int:
     wrong = total = 0
     builds = list(chosen())
     for number, (name, arch, build) in enumerate(builds[first:first + count], first):
-        one = build_kernel(family(name), arch, build)
-        errors = lint_errors(one)
-        drawn, left = survivors(one, name, mutated, number)
-        total += drawn
+        errors: list[object] = []
+        left: list[Mutant] = []
+        try:
+            one = build_kernel(family(name), arch, build)
+        except AsmgenError as error:
+            errors = [f"does not build: {error}"]
+        else:
+            errors += lint_errors(one)
+            drawn, left = survivors(one, name, mutated, number)
+            total += drawn
         wrong += bool(errors or left)
         for found in (*errors, *left):
             print(f"{name} {arch} {build}: {found}", flush=True)
