@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.algebra.elements import PACKED_WIDTHS
-from asmgen.emulator.algebra.residues import STANDARD, Residues
+from asmgen.emulator.algebra.residues import HAS_P, HAS_Q, STANDARD, Residues
 from asmgen.isa.formats import encode, hardware_format
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
@@ -208,18 +208,32 @@ def _rows() -> list[MfmaRow]:
     return [row for row in MFMA.values() if row.cd_type in ("f32", "f64")]
 
 
+class _Loops:
+    """In place of a machine's `work`: whether compiled loops pay."""
+
+    def __init__(self, pay: bool) -> None:
+        self.pay = pay
+
+    def pays(self, more: int) -> bool:
+        return self.pay
+
+
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("row", _rows(), ids=lambda row: row.name)
-def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow) -> None:
-    """All shapes and layouts: D of exact integers embeds as the integers that the run finds."""
+def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow, compiled: bool) -> None:
+    """All shapes and layouts: D of exact integers embeds as the integers that the run finds. Some of them have no elements."""
     arch = "gfx950" if "gfx950" in row.archs else "gfx942"
     formats = [("fp8", "fp4", 0, 4), ("bf8", "fp8", 1, 0), ("fp6", "bf6", 2, 3)] if row.f8f6f4 else [(row.a_type, row.b_type, 0, 0)]
     for a, b, cbsz, blgp in formats:
         run = Followed(arch)
+        run.machine.work = _Loops(compiled)
         counts = [max(1, edge * row.k // part * row.blocks * element_bits(kind) // 2048) for edge, kind, part in
                   ((row.m, a, 2 if row.sparse else 1), (row.n, b, 1))]
         _fill(run, 0, counts[0], a)
         _fill(run, 16, counts[1], b)
         _fill(run, 64, row.cd_regs, row.cd_type)
+        if 32 % element_bits(b) == 0:
+            run.follower.carrier.shadow.vector[16, 0, 8:24] = 0
         names = [f"v[{first}:{first + count - 1}]" if count > 1 else f"v{first}" for first, count in ((0, counts[0]), (16, counts[1]))]
         target = f"v[64:{63 + row.cd_regs}]"
         text = f"{row.name} {target}, {names[0]}, {names[1]}, {'v40' if row.sparse else target}"
@@ -241,16 +255,21 @@ def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow) -> None:
             assert run.ids(register).all() and same(run.number(register), STANDARD.embedded(values))
 
 
-def test_a_missing_element_spoils_its_row_alone() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_missing_element_spoils_its_row_alone(compiled: bool) -> None:
     run = Followed()
+    run.machine.work = _Loops(compiled)
     _fill(run, 0, 4, "bf16")
     _fill(run, 16, 4, "bf16")
     run.follower.carrier.shadow.vector[0, 0, 5] = 1  # UNKNOWN, of row 5 of A
+    power = run.algebra.table.made(Residues.of(0, [[7]], 0, HAS_P), "bf16")  # of row 6 one residue is known
+    run.follower.carrier.shadow.vector[0, 0, 6:7] = run.algebra.tracker.cells.joined(np.array([[0] * 7 + [power[0, 0]]], np.uint32))
     run.text("v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[16:19], 0")
-    lost = np.array([(run.number(register).has[0] == 0) for register in range(64, 68)])
-    wanted = np.zeros((4, 64), bool)
-    wanted[5 % 4, 16 * (5 // 4):16 * (5 // 4) + 16] = True
-    assert (lost == wanted).all()
+    known = np.array([run.number(register).has[0] for register in range(64, 68)])
+    wanted = np.full((4, 64), HAS_Q | HAS_P)
+    for row, has in ((5, 0), (6, HAS_P)):
+        wanted[row % 4, 16 * (row // 4):16 * (row // 4) + 16] = has
+    assert (known == wanted).all()
 
 
 def test_of_equal_numbers_a_maximum_takes_the_same_in_any_order() -> None:

@@ -38,20 +38,39 @@ class Elements:
         self._residues = np.zeros((3, 1024), np.uint32)
         self._has = np.zeros(1024, np.uint8)
         self._encoding = np.zeros(1024, np.uint8)
+        self._codes: dict[tuple[str, int], tuple[Any, Any]] = {}
+
+    @property
+    def columns(self) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint8]]:
+        """Residues [3, elements] modulo q and p and of logarithms, which of them are known, encodings."""
+        return self._residues, self._has, self._encoding
+
+    def codes(self, kind: str, values: Any) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+        """Residues [2, codes] of the values of all codes of a format, and which of them are known."""
+        key = kind, len(self.constants.declared)  # which only grow
+        if key not in self._codes:
+            numbers = self.constants.embedded(values)
+            self._codes[key] = np.stack([numbers.q, numbers.p]).astype(np.uint32), np.ascontiguousarray(numbers.has)
+        return self._codes[key]
+
+    def room(self, count: int, kind: str) -> int:
+        """The number of the first of so many new elements in a format, whose residues the caller puts there."""
+        while self.used + count > len(self._has):
+            self._residues = np.concatenate([self._residues, np.zeros_like(self._residues)], axis=1)
+            self._has, self._encoding = (np.concatenate([part, np.zeros_like(part)]) for part in (self._has, self._encoding))
+        first, self.used = self.used, self.used + count
+        self._encoding[first:self.used] = ENCODINGS[kind]
+        return first
 
     def made(self, numbers: Residues, kind: str) -> Ids:
         """New elements in a format, of which nothing is known where nothing is."""
         shape, count = numbers.shape, numbers.q.size
-        while self.used + count > len(self._has):
-            self._residues = np.concatenate([self._residues, np.zeros_like(self._residues)], axis=1)
-            self._has, self._encoding = (np.concatenate([part, np.zeros_like(part)]) for part in (self._has, self._encoding))
-        place = slice(self.used, self.used + count)
+        first = self.room(count, kind)
+        place = slice(first, first + count)
         for row, part in enumerate((numbers.q, numbers.p, numbers.e)):
             self._residues[row, place] = part.reshape(-1)
         self._has[place] = numbers.has.reshape(-1)
-        self._encoding[place] = ENCODINGS[kind]
-        ids = np.arange(self.used, self.used + count, dtype=np.uint32).reshape(shape)
-        self.used += count
+        ids = np.arange(first, first + count, dtype=np.uint32).reshape(shape)
         return np.where(numbers.has != 0, ids, np.uint32(UNKNOWN))
 
     def numbers(self, ids: Ids, kind: str, values: Callable[[], Any]) -> Residues:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from asmgen.emulator.algebra.compiledproducts import CompiledProduct
 from asmgen.emulator.algebra.elements import ENCODINGS, Elements
 from asmgen.emulator.algebra.residues import HAS_P, HAS_Q, Residues
 from asmgen.emulator.carried.carrier import HandleCarrier
@@ -34,8 +35,11 @@ def bind_matrix(instruction: Instruction, carrier: HandleCarrier, table: Element
     negated = tuple(instruction.modifiers.get("neg") or ()) if kind == "f64" else ()
     signs_of = [bool(sign) for sign in (*negated, 0, 0, 0)[:3]]
     factors_of = [(source, _signs(source)) for source in (plan.a, plan.b)]
+    compiled = CompiledProduct(plan, carrier, table) if CompiledProduct.takes(plan) else None
 
     def step(group: Group) -> None:
+        if compiled is not None and carrier.machine.work.pays(plan.work * group.size) and compiled(group):
+            return
         factors = []
         for number, (source, signs) in enumerate(factors_of):
             found = _factor(source, signs, carrier, group, table)

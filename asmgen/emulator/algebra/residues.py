@@ -46,6 +46,12 @@ def powers_of_two(exponents: Words) -> Words:
     return result
 
 
+def powers_of_two_by_value(values: Any) -> NDArray[np.uint32]:
+    """[2, ...]: floats that are powers of two, modulo q and p."""
+    place = np.frexp(values)[1] - 1 - _LEAST
+    return np.stack([_TWO[modulus][place] for modulus in (Q, P)]).astype(np.uint32)
+
+
 def power(base: Words, exponent: Words | int, modulus: int) -> Words:
     """Powers modulo a prime, by squaring."""
     base, left = np.broadcast_arrays(np.asarray(base, np.uint64), np.asarray(exponent, np.uint64))
