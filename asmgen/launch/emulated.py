@@ -339,7 +339,7 @@ class EmulatedDevice:
         for address in list(self._held):
             self.memory.free(address)
         self._held.clear()
-        self.memory.resident = None
+        self.memory.residents.clear()
 
     def __enter__(self) -> Self:
         return self

@@ -57,8 +57,8 @@ class Memory:
     unread: set[int] = field(default_factory=set)
     """Starts of the intervals that the host will not read after a launch: what kernels leave in them may be undefined."""
     shadow: Shadow | None = None
-    resident: Any = None
-    """What the last launch leaves for one like it: its machine, with the code bound to it."""
+    residents: list[Any] = field(default_factory=list)
+    """What launches leave for others like them: their machines, with the code bound to them, the last one's last."""
     _maps: dict[int, mmap.mmap] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -39,8 +39,11 @@ WORKGROUP_BYTES = 1 << 30
 """Vector registers and private memory of one workgroup."""
 TOTAL_BYTES = 1 << 31
 """Vector registers and private memory of all waves that have started and not ended, where the first wait for later ones."""
-KEPT_BYTES = 1 << 27
-"""Vector registers of waves that have ended, which stay for a next launch of the same code: binding it takes a fifth of a launch's time."""
+KEPT, KEPT_BYTES = 6, 1 << 27
+"""Launches, and vector registers of their waves, that stay when they have ended for next launches of the same code: binding it takes a fifth
+of a launch's time."""
+ROOMY_BYTES = 1 << 24
+"""Vector registers of waves that are emptied in no time: they serve launches of fewer workgroups too."""
 VISITS = 32
 """Backward branches of the first look at whether waves get anywhere (progress.Window). Each later look lasts twice as long and comes after
 twice as many rounds of thousands, so that looking takes the same small part of a long launch."""
@@ -201,14 +204,15 @@ class _Launch:
         return found
 
     def _resident(self) -> _Resident:
-        left: _Resident | None = self.memory.resident
-        self.memory.resident = None
-        if left is not None and left.made_for == self.shape and not self.residents:
+        kept: list[_Resident] = self.memory.residents
+        fits = self.shape and not self.residents
+        able = [one for one in kept if one.made_for == self.shape and one.serves(self.together)] if fits else []
+        if able:
+            left = min(able, key=lambda one: one.machine.workgroups)
+            kept.remove(left)
             left.renew(self)
             self.residents.append(left)
             return left
-        if left is not None:
-            left.scheduler.forget()
         resident = _Resident(self)
         self.residents.append(resident)
         return resident
@@ -217,15 +221,18 @@ class _Launch:
     def shape(self) -> tuple[object, ...]:
         """Launches of which this is equal can have the same resident, one after the other; () where it serves no other launch."""
         options, dispatch, watching = self.options, self.dispatch, self.watching
-        if options.count_banks or options.watchers or options.domains or options.trace is not None:
+        if options.count_banks or options.watchers or options.trace is not None:
             return ()
-        return (id(self.program), self.descriptor, self.arch.name, self.together, dispatch.waves_per_workgroup, dispatch.dynamic_lds,
-                dispatch.code_base, *watching.shape)
+        return (id(self.program), self.descriptor, self.arch.name, dispatch.waves_per_workgroup, dispatch.dynamic_lds, dispatch.code_base,
+                *map(id, options.domains), *watching.shape)
 
     def leave(self, ended: bool) -> None:
-        """The launch is over: what a next one can use stays with the memory."""
+        """The launch is over: what a next one can use stays with the memory, of the last launches."""
+        kept: list[_Resident] = self.memory.residents
         if len(self.residents) == 1 and ended and not self.findings.found and self.residents[0].serves_again:
-            self.memory.resident = self.residents[0]
+            kept.append(self.residents[0])
+            while len(kept) > KEPT or sum(one.nbytes for one in kept) > KEPT_BYTES:
+                kept.pop(0).scheduler.forget()
             return
         for resident in self.residents:
             resident.scheduler.forget()
@@ -284,14 +291,25 @@ class _Resident:
     @property
     def serves_again(self) -> bool:
         """Whether a launch of the same shape may begin where it has been."""
-        return bool(self.made_for) and self.scheduler.plain and self._checkers.serve_again \
-            and self.machine.vector_file.nbytes <= KEPT_BYTES
+        return bool(self.made_for) and self.scheduler.plain and self._checkers.serve_again and self.nbytes <= KEPT_BYTES
+
+    @property
+    def nbytes(self) -> int:
+        """Of vector registers."""
+        return self.machine.vector_file.nbytes
+
+    def serves(self, workgroups: int) -> bool:
+        """Whether a launch that runs so many workgroups at once may take its place."""
+        room = self.machine.workgroups
+        return room == workgroups or room > workgroups and self.nbytes <= ROOMY_BYTES
 
     def renew(self, launch: _Launch) -> None:
         """Serve another launch, of the same shape; the one before had no findings."""
         launch.findings, self.machine.clock = self.findings, 0
         self._checkers.renew(launch.watching)
         self._watching = launch.watching
+        for tracker, follower in zip(launch.options.domains, self._followers, strict=True):
+            tracker.followers.append(follower)
         self.scheduler.renew(launch.budget, order_of(launch.options.order)(self.machine, self.program))
 
     def start(self, launch: _Launch, first: int, workgroups: int, host: HostBlocks) -> None:
