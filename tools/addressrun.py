@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from asmgen.author.contract.contract import KernelContract
 from asmgen.author.family.family import Family
 from asmgen.codeobject.arguments import is_hidden
-from asmgen.codeobject.load import CodeObject, KernelRecord
+from asmgen.codeobject.load import KernelRecord
 from asmgen.emulator.carried.tracker import Tracker
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.emulator.terms.accesses import AddressSequence
@@ -28,6 +28,7 @@ from asmgen.emulator.terms.termwords import TermTable
 from asmgen.program.program import Program
 from asmgen.tools.algebrarun import larger
 from asmgen.tools.build import Built
+from asmgen.tools.keptdevices import code_object_of
 from asmgen.tools.contractlimits import greatest_grid
 from asmgen.tools.runner import emulator
 from asmgen.tuning.started import launch_list, upload, values_of
@@ -96,7 +97,7 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
     contract, resources = built.kernel.contract, built.kernel.resources
     followed = program or built.kernel.program
     with emulator(built, resources.arch, Options(checks=False), lambda sentence: None, followed) as device:
-        launches = launch_list(CodeObject.load(built.code_object), contract, parameters)
+        launches = launch_list(code_object_of(built), contract, parameters)
         buffers = upload(device, contract, problem, parameters)
         values, own = values_of(contract, problem, buffers), len(built.kernel.before)
         replace(launches, steps=launches.steps[:own]).start(device, values)

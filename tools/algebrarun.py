@@ -16,7 +16,6 @@ import numpy as np
 
 from asmgen.author.contract.problem import Problem
 from asmgen.author.family.family import Family
-from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.algebra.algebramemory import AlgebraMemory, kind_of
 from asmgen.emulator.algebra.elements import PACKED_WIDTHS
 from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, P, Q, Residues, beside
@@ -26,7 +25,9 @@ from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.formats import decode, hardware_format
 from asmgen.program.program import Program
+from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import Built
+from asmgen.tools.keptdevices import KeptDevice, code_object_of
 from asmgen.tools.runner import emulator
 from asmgen.tuning.started import launch_list, upload, values_of
 
@@ -143,16 +144,16 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
     contract, resources = built.kernel.contract, built.kernel.resources
     began = time.perf_counter()
     options = Options(checks=checks, instruction_budget=budget, unwritten=UNWRITTEN)
-    with emulator(built, resources.arch, options, lambda sentence: None, program) as device:
-        constants = Constants(dict(STANDARD.declared))
-        memory = AlgebraMemory(device.memory, constants)
+    with emulator(built, resources.arch, options, lambda sentence: None, program, "algebra") as device:
+        memory = _algebra_of(device)
         device.follow(memory.tracker)
+        constants = memory.table.constants
         inputs = Inputs(problem.arguments, constants, np.random.default_rng(seed), {})
         reference = family.algebra(parameters, inputs)
         buffers = upload(device, contract, problem, parameters)
         for name, (numbers, of) in inputs.arrays.items():
             memory.put(buffers[name].address, numbers, of)
-        launches = launch_list(CodeObject.load(built.code_object), contract, parameters)
+        launches = launch_list(code_object_of(built), contract, parameters)
         launches.start(device, values_of(contract, problem, buffers))
         mismatches, elements = [], 0
         for output in problem.outputs:
@@ -171,6 +172,18 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
         comparisons = memory.rules.comparisons
         return AlgebraReport(tuple(one for one in mismatches if one is not None), last, elements, time.perf_counter() - began,
                              tuple(device.launches), comparisons.nearest, comparisons.sides)
+
+
+def _algebra_of(device: EmulatedDevice) -> AlgebraMemory:
+    """The residues of a device that is kept, without those of launches before, or new ones."""
+    memory: AlgebraMemory | None = device.followed if isinstance(device, KeptDevice) else None
+    if memory is not None and memory.table.constants.declared == STANDARD.declared:  # else a launch has declared some of its own
+        memory.clear()
+        return memory
+    memory = AlgebraMemory(device.memory, Constants(dict(STANDARD.declared)))
+    if isinstance(device, KeptDevice):
+        device.followed = memory
+    return memory
 
 
 def larger(problem: Problem, magnitude: int) -> Problem:

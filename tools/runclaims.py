@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -24,10 +23,11 @@ from asmgen.tools.build import Built
 from asmgen.tools.edgelaunches import EdgeLaunches, Nearest
 from asmgen.tools.executed import executed, never_round, rounds
 from asmgen.tools.hashrun import HashReport, run_hashes
+from asmgen.tools.keptdevices import keeping
 from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
 from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, repeated_edges, repeated_rows, steady
-from asmgen.tools.runner import read_once, run_kernel
+from asmgen.tools.runner import run_kernel
 from asmgen.tools.strainedruns import covering, on_floats, strained_again, strained_launches
 
 _Run = Callable[[Mapping[str, Any]], tuple[int, ...]]
@@ -245,7 +245,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     """
     if family.algebra is None:
         return Claim(INDEX, UNKNOWN, "nothing", (), f"{family.name} has no reference in exact residues (docs/ALGEBRA.md)")
-    with read_once(built) if program is None else nullcontext():
+    with keeping(built, read=program is None):
         return _index_claim(family, built, seconds, program)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import numpy as np
 
 from asmgen.author.contract.problem import Output, Problem
 from asmgen.author.family.family import Family
-from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.isa.errors import AsmgenError
@@ -26,11 +24,9 @@ from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
 from asmgen.tools.build import Built
 from asmgen.tools.executed import Executed, KernelRun, executed, together
+from asmgen.tools.keptdevices import code_object_of, kept_devices
 from asmgen.tools.saved_spec import save_spec
 from asmgen.tuning.started import start
-
-_READ = "_programs_read"
-
 
 @dataclass(frozen=True)
 class RunReport:
@@ -106,33 +102,18 @@ def run_kernel(family: Family, built: Built, parameters: Mapping[str, Any], devi
 
 
 def emulator(built: Built, arch: str, options: Options | None, say: Callable[[str], None],
-             program: Program | Sequence[Program] | None) -> EmulatedDevice:
-    """An emulator that knows the kernel's code."""
+             program: Program | Sequence[Program] | None, domain: str = "") -> EmulatedDevice:
+    """An emulator that knows the kernel's code. `domain` names the second values that its launches will have."""
+    kept = kept_devices(built)
     programs = {kernel.resources.name: kernel.program for kernel in built.kernel.launches}
     if program is not None:
         programs |= {_named(built, one.name): one for one in ([program] if isinstance(program, Program) else program)}
     elif find_tool("llvm-objdump") is None:
         say("no llvm-objdump: the emulator runs the builder's program, not what stands in the code object")
     else:
-        programs = built.__dict__.get(_READ, {})
-    return EmulatedDevice(arch, options or Options(count_banks=True), programs, keep_errors=True)
-
-
-@contextmanager
-def read_once(built: Built) -> Iterator[None]:
-    """What stands in the code object is read once for all launches in the block: what a launch works out of a program stays with it for the
-    next one."""
-    from asmgen.reader.disassembly import read_kernel  # lark is needed only where code is read
-
-    known: dict[str, dict[str, Program]] = built.__dict__
-    if find_tool("llvm-objdump") is not None:
-        code_object = CodeObject.load(built.code_object)
-        names = [kernel.resources.name for kernel in built.kernel.launches]
-        known[_READ] = {name: read_kernel(code_object, code_object.kernel(name)) for name in names}
-    try:
-        yield
-    finally:
-        known.pop(_READ, None)
+        programs = dict(kept.programs) if kept is not None else {}
+    options = options or Options(count_banks=True)
+    return kept.device(arch, options, programs, domain) if kept is not None else EmulatedDevice(arch, options, programs, keep_errors=True)
 
 
 def _named(built: Built, name: str) -> str:
@@ -145,7 +126,7 @@ def _named(built: Built, name: str) -> str:
 
 def launch(device: Device, built: Built, problem: Problem, parameters: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
     """Upload, launch all kernels, read every output back."""
-    buffers = start(device, CodeObject.load(built.code_object), built.kernel, problem, parameters)
+    buffers = start(device, code_object_of(built), built.kernel, problem, parameters)
     return {output.argument: device.read(buffers[output.argument], problem.arguments[output.argument].dtype,
                                          problem.arguments[output.argument].shape) for output in problem.outputs}
 

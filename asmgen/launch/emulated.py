@@ -331,14 +331,20 @@ class EmulatedDevice:
     def synchronize(self) -> None:
         """Launches have finished when they return."""
 
+    def clear(self) -> None:
+        """Give back what is still held, but for code."""
+        for address in list(self._held):
+            self.memory.free(address)
+        self._held.clear()
+
     def close(self) -> None:
         """Give back what is still held."""
         for module in self._modules.values():
             module.unload()
         self._modules.clear()
-        for address in list(self._held):
-            self.memory.free(address)
-        self._held.clear()
+        self.clear()
+        for resident in self.memory.residents:
+            resident.scheduler.forget()
         self.memory.residents.clear()
 
     def __enter__(self) -> Self:

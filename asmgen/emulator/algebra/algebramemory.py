@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from asmgen.emulator.algebra.algebrarules import AlgebraRules
 from asmgen.emulator.algebra.elements import PACKED_WIDTHS, WIDTHS, Elements
 from asmgen.emulator.algebra.residues import Constants, Residues
-from asmgen.emulator.carried.cells import NIBBLES
+from asmgen.emulator.carried.cells import NIBBLES, UNKNOWN
 from asmgen.emulator.carried.tracker import Tracker
 from asmgen.emulator.machine.devicememory import Memory
 
@@ -35,6 +35,12 @@ class AlgebraMemory:
     def table(self) -> Elements:
         """The elements."""
         return self.rules.table
+
+    def clear(self) -> None:
+        """Forget all elements, and which comparisons were met: another launch begins, for which code is bound already."""
+        self.tracker.clear()
+        self.table.used = UNKNOWN + 1
+        self.rules.comparisons.nearest = {}
 
     def put(self, address: int, numbers: Residues, kind: str) -> None:
         """The elements of a buffer from its first byte on, in C order."""

@@ -1,4 +1,4 @@
-"""Matrix products on residues, compiled; the numpy products of `matrixrules` are their test. Only compiled code's callers load this file."""
+"""Matrix products on residues, compiled; the numpy products of `matrixrules` are their test. Only their callers load this file."""
 
 from __future__ import annotations
 

@@ -87,6 +87,11 @@ class Tracker:
         """The launch is over: what its registers and LDS held is gone, what its buffers hold stays."""
         self.followers.clear()
 
+    def clear(self) -> None:
+        """Nothing is known of what memory holds."""
+        self.device.words.clear()
+        self.cells.used = 0
+
     def tidy(self) -> None:
         """Drop elements and rows of cells that nothing names, if there are many."""
         table = self.rules.table

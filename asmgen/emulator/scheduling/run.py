@@ -40,8 +40,8 @@ WORKGROUP_BYTES = 1 << 30
 TOTAL_BYTES = 1 << 31
 """Vector registers and private memory of all waves that have started and not ended, where the first wait for later ones."""
 KEPT, KEPT_BYTES = 6, 1 << 27
-"""Launches, and vector registers of their waves, that stay when they have ended for next launches of the same code: binding it takes a fifth
-of a launch's time."""
+"""Launches, and vector registers of their waves, that stay when they have ended for next launches of the same code: binding it takes
+a fifth of a launch's time."""
 ROOMY_BYTES = 1 << 24
 """Vector registers of waves that are emptied in no time: they serve launches of fewer workgroups too."""
 VISITS = 32
