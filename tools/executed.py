@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asmgen.checks.counters.ledger import CALLS, RETURNS
-from asmgen.program.controlflow import control_flow
+from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Instruction, Program
 
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ def executed(program: Program, counts: Iterable[Sequence[int]]) -> Executed:
 
 
 def rounds(program: Program, counts: Sequence[int]) -> tuple[bool, ...]:
-    """Of each loop, by back edge, whether a launch shows that it went round: its begin ran more often than what leads there from outside,
-    or its end more often than what follows beside."""
+    """Of each loop, by back edge, whether a launch shows that it went round: its begin ran more often than what leads into the loop from
+    outside, by whichever way, or its end more often than what follows beside."""
     flow = control_flow(program)
+    starts = {flow.block_of[0], flow.block_of[program.labels[program.entry]] if program.entry else 0}
 
     def ran(number: int) -> int:
         return counts[flow.blocks[number].last]
@@ -61,10 +62,22 @@ def rounds(program: Program, counts: Sequence[int]) -> tuple[bool, ...]:
     found = []
     for loop in flow.loops():
         head, latch = flow.block_of[loop.first], flow.block_of[loop.last]
-        outside = [number for number in flow.blocks[head].predecessors if number not in loop.blocks]
+        inside = _from(flow, head, loop.blocks)  # without the way into its middle
+        outside = {before for number in inside for before in flow.blocks[number].predecessors if before not in inside}
         beside = [number for number in flow.blocks[latch].successors if number != head]
-        found.append(bool(outside) and ran(head) > sum(map(ran, outside)) or ran(latch) > sum(map(ran, beside)))
+        found.append(not starts & inside and ran(head) > sum(map(ran, outside)) or ran(latch) > sum(map(ran, beside)))
     return tuple(found)
+
+
+def _from(flow: ControlFlow, head: int, blocks: frozenset[int]) -> set[int]:
+    """Those of the blocks to which code comes from one of them without leaving them."""
+    found, stack = {head}, [head]
+    while stack:
+        for following in flow.following(stack.pop()):
+            if following in blocks and following not in found:
+                found.add(following)
+                stack.append(following)
+    return found
 
 
 def never_round(program: Program, counts: Iterable[Sequence[int]]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asmgen.author.emit.builder import Builder
 from asmgen.isa.registers import s
 from asmgen.program.program import Program
-from asmgen.tools.executed import Executed, executed, stretches
+from asmgen.tools.executed import Executed, executed, never_round, stretches
 
 
 def sample() -> Program:
@@ -34,6 +34,32 @@ def test_launches_add_up() -> None:
     found = executed(sample(), [(4, 4, 0, 0, 4, 4, 0, 0), (4, 4, 2, 2, 4, 4, 0, 0)])
     assert (found, found.share, str(found)) == (Executed(6, 6, ()), 1.0, "6 of 6 instructions (100.0 %)")
     assert executed(sample(), []).instructions == 0
+
+
+def halves() -> Program:
+    """Two halves of a loop that code enters in its middle: each goes on to the other, or to the other's head by a jump of its own."""
+    k = Builder("k", "gfx950")
+    k.s_nop(0)  # 0
+    k.s_cbranch_scc0("second")  # 1
+    k.label("first")
+    k.s_mov_b32(s[0], 1)  # 2
+    k.s_cbranch_scc1("out")  # 3
+    k.label("second")
+    k.s_mov_b32(s[1], 1)  # 4
+    k.s_cbranch_scc0("first")  # 5
+    k.s_nop(0)  # 6
+    k.s_branch("first")  # 7
+    k.label("out")
+    k.s_endpgm()  # 8
+    return k.program()
+
+
+def test_a_loop_that_is_entered_in_its_middle_goes_round_by_any_way() -> None:
+    """No wave leaves the first half for the second; both begin in the second; one goes round, by the jump after it, of which the other
+    way back is no part."""
+    assert set(never_round(halves(), [(1, 1, 1, 1, 0, 0, 0, 0, 1)])) == {5, 7}
+    assert never_round(halves(), [(2, 2, 2, 2, 2, 2, 0, 0, 2)]) == [7]
+    assert never_round(halves(), [(2, 2, 3, 3, 1, 1, 1, 1, 2)]) == [5]
 
 
 def test_nearly_all_does_not_read_as_all() -> None:
