@@ -76,11 +76,17 @@ def repeated_rows(contract: KernelContract, build: Values) -> Iterator[Lengths]:
 
 def repeated_edges(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
     """Others of these: two or three tiles or rows, with each other size that tiles divide whole and an element short, and long and
-    short loops of an even and an odd number of steps."""
-    loops: list[dict[str, Any]] = [{}]
+    short loops of an even and an odd number of steps. Where longer loops take more workgroups, they are as long as in full launches and a
+    step longer."""
+    known: list[dict[str, Any]] = [{}]
     for one in lengths(contract, build):
-        loops = [{**loop, one.name: one.coarse[place][one.name]} for loop in loops for place in (5, 4, 0, 1)]
+        known = [{**loop, one.name: one.coarse[place][one.name]} for loop in known for place in (5, 4, 0, 1)]
     for full, name in _repeating(contract, build):
+        loops = known
+        for other, size in full.items():
+            step = contract.parameter(other).multiple_of
+            if type(size) is int and step > 1 and other not in (name, *known[0]):
+                loops = [{**loop, other: longer} for loop in loops for longer in (size + step, size)]
         edges: list[dict[str, Any]] = [{}]
         for other, size in full.items():
             if other != name and type(size) is int and size > 1 and contract.parameter(other).multiple_of == 1 \
