@@ -70,7 +70,7 @@ def rounds(program: Program, counts: Sequence[int]) -> tuple[bool, ...]:
 
 
 def _from(flow: ControlFlow, head: int, blocks: frozenset[int]) -> set[int]:
-    """Those of the blocks to which code comes from one of them without leaving them."""
+    """Those of the blocks to which code comes from one of them through others of them."""
     found, stack = {head}, [head]
     while stack:
         for following in flow.following(stack.pop()):

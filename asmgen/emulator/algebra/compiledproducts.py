@@ -22,7 +22,7 @@ _CODED = 16  # bits of which all codes have a table
 
 
 @dataclass(frozen=True)
-class _Places:
+class _Rows:
     """Where the rows of an operand lie: [rows] and [rows, edge]."""
 
     slot: int
@@ -36,7 +36,7 @@ class _Places:
     values: Array | None  # of all codes
 
     @classmethod
-    def of(cls, source: Source) -> _Places:
+    def of(cls, source: Source) -> _Rows:
         ends = (source.shifts + source.bits - 1) // 4
         values = source.table
         if source.kind == "bf16":
@@ -52,11 +52,11 @@ class CompiledProduct:
     def __init__(self, plan: Plan, carrier: HandleCarrier, table: Elements) -> None:
         self._plan, self._carrier, self._table = plan, carrier, table
         row = plan.row
-        self._sources = [_Places.of(source) for source in (plan.a, plan.b)]
+        self._sources = [_Rows.of(source) for source in (plan.a, plan.b)]
         registers = _whole(plan.d_registers.reshape(-1))
         self._lanes = _whole(plan.d_lanes.reshape(-1))
         none = np.zeros(len(registers), np.int64)
-        self._addend = _Places(plan.c_slot, registers, none + TOP, none, _whole(self._lanes[:, None] + np.arange(row.n)),
+        self._addend = _Rows(plan.c_slot, registers, none + TOP, none, _whole(self._lanes[:, None] + np.arange(row.n)),
                                np.arange(LANES), "f32", 32, None)
 
     @staticmethod
@@ -70,7 +70,7 @@ class CompiledProduct:
         from asmgen.emulator.algebra import product_kernels
 
         plan, table, row = self._plan, self._table, self._plan.row
-        taken = [self._operand(group, places, number) for number, places in enumerate(self._sources)]
+        taken = [self._operand(group, rows, number) for number, rows in enumerate(self._sources)]
         a, b = taken
         if a is None or b is None:
             return False
@@ -91,23 +91,23 @@ class CompiledProduct:
                             residues, known, first)
         return True
 
-    def _operand(self, group: Group, places: _Places, number: int) -> tuple[Array, Array] | None:
+    def _operand(self, group: Group, rows: _Rows, number: int) -> tuple[Array, Array] | None:
         from asmgen.emulator.algebra import product_kernels
 
         carrier, table = self._carrier, self._table
-        scales = self._scales(group, number, places.lanes.shape[1])
+        scales = self._scales(group, number, rows.lanes.shape[1])
         if scales is None:
             return None
-        out = np.empty((2, group.size, *places.lanes.shape), np.uint32)
+        out = np.empty((2, group.size, *rows.lanes.shape), np.uint32)
         flags = np.empty(out.shape[1:], np.uint8)
         for codes in (_NO_CODES, None):
             if codes is None:
-                if places.values is None or places.bits > _CODED:
+                if rows.values is None or rows.bits > _CODED:
                     return None
-                codes = table.codes(places.kind, places.values)
-            if product_kernels.operand(carrier.shadow.vector_file, carrier.machine.vector_file, group.waves, places.slot, places.registers,
-                                       places.nibbles, places.shifts, places.lanes, places.moved, carrier.cells.rows, *table.columns,
-                                       ENCODINGS[places.kind], places.bits, *codes, scales, out, flags):
+                codes = table.codes(rows.kind, rows.values)
+            if product_kernels.operand(carrier.shadow.vector_file, carrier.machine.vector_file, group.waves, rows.slot, rows.registers,
+                                       rows.nibbles, rows.shifts, rows.lanes, rows.moved, carrier.cells.rows, *table.columns,
+                                       ENCODINGS[rows.kind], rows.bits, *codes, scales, out, flags):
                 return out, flags
         return None
 
