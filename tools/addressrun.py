@@ -28,8 +28,8 @@ from asmgen.emulator.terms.termwords import TermTable
 from asmgen.program.program import Program
 from asmgen.tools.algebrarun import larger
 from asmgen.tools.build import Built
-from asmgen.tools.keptdevices import code_object_of
 from asmgen.tools.contractlimits import greatest_grid
+from asmgen.tools.keptdevices import code_object_of
 from asmgen.tools.runner import emulator
 from asmgen.tuning.started import launch_list, upload, values_of
 

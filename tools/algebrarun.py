@@ -24,8 +24,8 @@ from asmgen.emulator.scheduling.run import UNWRITTEN, LaunchResult, Options
 from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.formats import decode, hardware_format
-from asmgen.program.program import Program
 from asmgen.launch.emulated import EmulatedDevice
+from asmgen.program.program import Program
 from asmgen.tools.build import Built
 from asmgen.tools.keptdevices import KeptDevice, code_object_of
 from asmgen.tools.runner import emulator

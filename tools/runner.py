@@ -28,6 +28,7 @@ from asmgen.tools.keptdevices import code_object_of, kept_devices
 from asmgen.tools.saved_spec import save_spec
 from asmgen.tuning.started import start
 
+
 @dataclass(frozen=True)
 class RunReport:
     """What `asmgen run` says. `max_rel_error` is max |error| / max(largest |reference| of the row, tiny)."""
