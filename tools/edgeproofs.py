@@ -132,8 +132,7 @@ def commands(kernels: tuple[str, ...], arch: str, count: int, seed: int, seconds
         for kind, fault, status in faults(family, built, count, seed, seconds):
             table[kind, status] += 1
             wrong += status == PROVEN
-            if status != REFUTED:
-                click.echo(f"{name}: {status}: {kind} {fault}")
+            click.echo(f"{name}: {status}: {kind} {fault}")
     for (kind, status), number in sorted(table.items()):
         click.echo(f"{kind:6} {status:10} {number}")
     return int(wrong > 0)

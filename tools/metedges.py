@@ -50,6 +50,8 @@ class MetEdges:
             if known is None or not known.met:
                 what = "executes" if known is None else "meets both sides of where it turns of"
                 return NOT_TOLD, f"no launch {what} `{program.instructions[position].text}`"
+        if compares_floats(mutant.original):
+            return NOT_TOLD, f"launches are not searched for where `{mutant.original.text}` turns"
         return EQUIVALENT, ""
 
     @cached_property
@@ -139,3 +141,8 @@ def fed_comparisons(program: Program, mutant: Mutant) -> frozenset[int]:
 
 def _compares(instruction: Instruction) -> bool:
     return compared(instruction.name) is not None
+
+
+def compares_floats(instruction: Instruction) -> bool:
+    """Whether what launches meet is not known, as floats are data."""
+    return instruction.name.startswith(("v_cmp_", "v_cmpx_")) and instruction.form.operands[-1].type.startswith("f")

@@ -27,7 +27,7 @@ from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.certificate import _by_launches
 from asmgen.tools.edgelaunches import EdgeLaunches
 from asmgen.tools.executed import never_round
-from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges, fed_comparisons
+from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges, compares_floats, fed_comparisons
 from asmgen.tools.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
 from asmgen.tools.proofclasses import given_launches
 from asmgen.tools.proofsweep import default_builds
@@ -338,6 +338,8 @@ def test_what_launches_tell_of_mutants_that_change_nothing(monkeypatch: pytest.M
 
     round_more, longer = mutant("s_cmp_lt_u32", "s_cmp_le_u32 s3, s14"), mutant("s_lshl_b32 s14", "s_lshl_b32 s14, s8, 3")
     stored = mutant("s_lshl_b32 s3, s2", "s_lshl_b32 s3, s2, 3")
+    (floats,) = read_text("v_cmp_lt_f32 vcc, v1, v2\nv_cmp_lt_u32 vcc, v1, v2\nv_add_f32 v1, v1, v2\ns_endpgm\n", "gfx942")
+    assert [*map(compares_floats, floats.instructions)] == [True, False, False, False]
     assert met.status(round_more) == (EQUIVALENT, "") and met.status(longer)[0] == PROVEN and "other bits" in met.status(longer)[1]
     (comparison,) = (number for number, one in enumerate(program.instructions) if one.name == "s_cmp_lt_u32")
     assert [fed_comparisons(program, one) for one in (round_more, longer, stored)] == [{comparison}, {comparison}, frozenset()]
