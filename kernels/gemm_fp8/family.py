@@ -113,20 +113,23 @@ def _fits_registers(p: ag.Values) -> bool:
 
 def _fits_scalars(p: ag.Values) -> bool:
     """Whether an item's descriptors, four SGPRs side by side each, find room (docs/PRODUCT_TILES.md)."""
-    columns = (p["a_layout"], p["b_layout"]).count("column")
+    columns, most = (p["a_layout"], p["b_layout"]).count("column"), 2
     if p["encoding"] == "fnuz":
-        most = 2 if not p["persistent"] and not p["stream_k"] else int(not p["stream_k"] and p["scales"] == "row")
-    else:
-        most = 0 if p["stream_k"] and p["scales"] == "row" and "256" in p["tile"].split("x")[:2] else 2
+        if p["stream_k"]:
+            most = int(p["scales"] == "tensor" and (p["bias"] == "none" or not p["preload"]))
+        elif p["persistent"]:
+            most = 1
+    elif p["stream_k"] and p["scales"] == "row" and "256" in p["tile"].split("x")[:2]:
+        most = 1
     return columns <= most
 
 
 _LINES_OF_ONE = ag.Rule(f"A or B must be by rows with schedule={DEALT}, and A (B where D is by columns) with ping-pong on gfx942: lines of "
                         "more take more than 256 VGPRs", ("schedule", "encoding", "a_layout", "b_layout", "d_layout"), _fits_registers)
-_ITEMS_BY_ROWS = ag.Rule("A and B must be by rows with persistent=true or stream_k=true on gfx942 (persistent=true with scales=row takes "
-                         "one of them by columns), and with stream_k=true and scales=row in tiles of 256 rows or columns: beside lines and "
-                         "what transposes them, 102 SGPRs have no room for an item's descriptors",
-                         ("persistent", "stream_k", "encoding", "scales", "a_layout", "b_layout", "tile"), _fits_scalars)
+_ITEMS_BY_ROWS = ag.Rule("A or B must be by rows with persistent=true or stream_k=true on gfx942, and with stream_k=true and scales=row in "
+                         "tiles of 256 rows or columns; both with stream_k=true on gfx942 beside scales=row, or beside a bias and "
+                         "preload=true: next to lines and what transposes them, 102 SGPRs have no room for an item's descriptors",
+                         ("persistent", "stream_k", "encoding", "scales", "bias", "preload", "a_layout", "b_layout", "tile"), _fits_scalars)
 _SCALES_BY_ROWS = ag.Rule("d_layout must be row with scales=block, whose scales of A and B differ in shape", ("scales", "d_layout"),
                           lambda p: p["scales"] != "block" or p["d_layout"] == "row")
 
