@@ -19,7 +19,7 @@ CDNA3: dict[str, Any] = {"depth": 16, "stages": 1}
 
 
 @GEMM.variant("gfx950", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA4)
-@GEMM.variant("gfx950", tile=(256, 256, 64), waves=(4, 2), schedule="ping-pong", occupancy=2, stream_k=False, **CDNA4)
+@GEMM.variant("gfx950", tile=(256, 256, 64), waves=(4, 2), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 128, 64), waves=(4, 2), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
@@ -30,7 +30,7 @@ CDNA3: dict[str, Any] = {"depth": 16, "stages": 1}
 @GEMM.variant("gfx950", tile=(64, 256, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(128, 128, 64), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, depth=32, stages=1, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA3)
-@GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, stream_k=False, **CDNA3)
+@GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA3)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA3, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(64, 64, 64), waves=(1, 2), schedule="interleave", occupancy=1, **CDNA3, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(32, 32, 64), waves=(1, 1), schedule="interleave", occupancy=1, **CDNA3, **ONE_TILE)
