@@ -26,6 +26,7 @@ from asmgen.kernels.products.split import (
     split_workspaces,
     sum_arguments,
     timed_as,
+    waves_of_sum,
 )
 from asmgen.kernels.products.streamed import add_shared, stream_sum_arguments
 from asmgen.kernels.products.streams import SHARE, STREAM_K, STREAM_RULES, STREAM_SUM_GRID
@@ -90,7 +91,8 @@ GEMM = ag.Family(
 )
 
 
-@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", sum_arguments, SUM_GRID, axes="xyz", when=is_split)
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", sum_arguments, SUM_GRID, waves_of_sum, axes="xyz",
+                when=is_split)
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)

@@ -51,6 +51,7 @@ from asmgen.kernels.products.split import (
     split_workspaces,
     sum_arguments,
     timed_as,
+    waves_of_sum,
 )
 
 _SLACK = 1 << 12
@@ -257,7 +258,8 @@ GEMM = ag.Family(
 )
 
 
-@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", sum_arguments, SUM_GRID, axes="xyz", when=is_split)
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", sum_arguments, SUM_GRID, waves_of_sum, axes="xyz",
+                when=is_split)
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)

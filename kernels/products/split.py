@@ -29,17 +29,18 @@ from asmgen.kernels.products.contract import (
     is_streamed,
     shows_whole_tile,
 )
-from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue, store_sums
+from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid, persistent_options
-from asmgen.kernels.products.sides import argument, edges, side
+from asmgen.kernels.products.sides import argument, edges, result, side
 from asmgen.kernels.products.streams import SHARE_ARGUMENT, SHARED_PARTS, stream_grid, stream_options, stream_workspaces
 
 MOST_PARTS = 60
 """256 VGPRs hold 4 sums of each part and 16 more, and 63 loads may be in flight (docs/facts/instructions.md sections 4 and 5)."""
 _F32 = 4  # bytes
 _PER_LANE = 4  # sums that a lane loads at once: 16 bytes
+_MOST_TIMED = 32  # parts of a build that is timed for others
 KEEP_SUBNORMAL = ag.HwReg(1, 4, 2)
 """Bits of MODE that say whether additions keep subnormal float32: matrix cores do, so the sum of a split product does too."""
 
@@ -122,6 +123,12 @@ def _sum_rows(width: int) -> int:
     return max(1, ag.LANES * _PER_LANE // width)
 
 
+def waves_of_sum(build: ag.Values) -> int:
+    """Waves of a workgroup of the second kernel: as many as ask for 16 KiB together where parts are as many as in the build that is timed
+    in place of this one, four at most. So few rows leave no compute unit without its share of the loads."""
+    return max(1, min(4, 16 // _timed_parts(held_parts(build))))
+
+
 def _across(p: ag.Values, variant: ag.Variant) -> int:
     return -(-edges(p)[1] // variant.tile[1])
 
@@ -135,11 +142,11 @@ def _split_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
 
 
 def _sum_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
-    return -(-edges(p)[0] // _sum_rows(variant.tile[1])), _across(p, variant), p["batch"]
+    return -(-edges(p)[0] // (waves_of_sum(p) * _sum_rows(variant.tile[1]))), _across(p, variant), p["batch"]
 
 
 _TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
-_LINES = "ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]})"
+_LINES = "ceil(m / ({waves} * 256 / {v.tile[1]})), ceil(n / {v.tile[1]})"
 SPLIT_GRID = ag.GridRule(f"{_TILES}, batch * split_k: a workgroup for each tile of D and part of K; m and n change places where D is "
                                "stored by columns", _split_grid)
 PERSISTENT_GRID = replace(SPLIT_GRID, sentence=f"{SPLIT_GRID.sentence}. persistent: min(tiles * batch, workgroups), 1, 1")
@@ -229,7 +236,12 @@ def timed_as(build: ag.Values) -> ag.Values:
         alike["scales"] = "tensor"
     unless = ("persistent", "stream_k")
     build = {name: value for name, value in build.items() if name not in ("any_k", "pointers") and (name not in unless or value)}
-    return {**build, **alike, "split_k": min(32, 1 << ((2 * split * split).bit_length() - 1) // 2) if split > 1 else 1}
+    return {**build, **alike, "split_k": _timed_parts(split)}
+
+
+def _timed_parts(split: int) -> int:
+    """The nearest power of two, which is timed."""
+    return min(_MOST_TIMED, 1 << ((2 * split * split).bit_length() - 1) // 2)
 
 
 # ---- the product's kernel ----
@@ -440,8 +452,11 @@ def _bytes_of_columns(k: ag.TileBuilder, number: ag.Reg) -> None:
 
 def add_parts(k: ag.TileBuilder) -> None:
     """D = alpha (the sum of all parts, in the order of K) + beta C + bias. A wave has 1024 bytes of each panel, a lane 16 of them, and asks
-    for those of all parts before it adds the first two. Where memory has added them, there is one."""
-    width, depth, split = k.variant.tile[1], k.variant.tile[2], held_parts(k.parameters)
+    for those of all parts before it adds the first two. Where memory has added them, there is one.
+
+    Such a launch is one trip to memory long. So what the loads need comes first, from arguments that the hardware loads; where D is follows
+    while they are in flight, and what few launches do stands behind the end."""
+    width, split = k.variant.tile[1], held_parts(k.parameters)
     like = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16").d
 
     # register plan
@@ -449,15 +464,57 @@ def add_parts(k: ag.TileBuilder) -> None:
     S = k.tile("S", _sum_rows(width), width, lanes, grid=(split,), note="sums by part")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
+    count, wave = S[0].rows, k.wave
     k.s_setreg_imm32_b32(KEEP_SUBNORMAL, 3)
-    count = S[0].rows
-    k.s_mul_i32(row0, k.ids["x"], count)
+    _own_rows(k, row0, wave, count)
     k.s_mul_i32(column0, k.ids["y"], width)
-    to_matrices(k, k.ids["z"])
-    to_matrix_of_c(k, k.ids["z"])
     with k.scratch("first_part", file="s") as part:
         k.s_mul_i32(part, k.ids["z"], split)
         panel = _panel(k, column0, part).rows(row0, count)
+    _load_parts(k, S, panel)
+    to_matrices(k, k.ids["z"])
+    corners, one = [ag.Corner(S[0], 0, 0)], ag.WaveIndex("one", 0, 1)
+    c, d = (result(k, name).rows(row0, count) for name in "cd")
+    with ag.storing(k, d, column0, corners, None, one, width) as stored:
+        for part in list(S)[1:]:
+            ag.add(k, S[0], S[0], part)
+        with k.block("alpha and C", cold=True), k.scratch("factors", file="s") as factors:
+            plain = k.fresh("plain")
+            ag.ask_plain(k, k.argument("alpha"), k.argument("beta"), factors)
+            k.s_cbranch_scc0(plain)
+            to_matrix_of_c(k, k.ids["z"])
+            combined = k.fresh("combined")
+            with ag.combining(k, corners, c, column0, None, one, k.argument("alpha"), k.argument("beta")) as combining:
+                combining.combine(combined)
+            k.label(combined)
+            k.label(plain)
+        bias = bias_of(k)
+        if bias is not None:
+            add_bias(k, corners, bias, row0, column0, one)
+        stored.store(last=True)
+
+
+def _own_rows(k: ag.TileBuilder, row0: ag.Reg, wave: ag.WaveIndex, count: int) -> None:
+    """row0 = the first of the `count` rows of the wave; a wave beyond the last row ends."""
+    if wave.count == 1:
+        k.s_mul_i32(row0, k.ids["x"], count)
+        return
+    inside = k.fresh("inside")
+    k.s_mul_i32(row0, k.ids["x"], wave.count)
+    k.s_add_u32(row0, row0, wave.register)
+    k.s_mul_i32(row0, row0, count)
+    k.s_cmp_lt_u32(row0, argument(k, "m"))
+    k.s_cbranch_scc1(inside)
+    k.s_endpgm()
+    k.label(inside)
+
+
+def _load_parts(k: ag.TileBuilder, S: ag.TileGrid, panel: ag.Rows) -> None:
+    """Ask for the rows of all parts, of which `panel` has the first one's."""
+    depth = k.variant.tile[2]
+    ag.load(k, S[0], panel)
+    if len(list(S)) == 1:
+        return
     descriptor = panel.resource(k)
     with k.scratch("each", file="s") as each, k.scratch("steps", file="s") as steps, k.scratch("before", file="s") as before, \
             k.scratch("bytes", 2, "s") as bytes_, k.scratch("records", file="s") as records:
@@ -469,14 +526,10 @@ def add_parts(k: ag.TileBuilder) -> None:
         _bytes_of_columns(k, bytes_)  # from one part's panel to the next one's
         k.s_mov_b32(records, descriptor[2])
         k.s_mov_b32(before, 0)
-        for part in S:
-            if part is not S[0]:
-                k.s_add_u32(descriptor[0], descriptor[0], bytes_[0])
-                k.s_addc_u32(descriptor[1], descriptor[1], bytes_[1])
-                k.s_add_u32(before, before, each)
-                k.s_cmp_lt_u32(before, steps)
-                k.s_cselect_b32(descriptor[2], records, 0)  # a part without steps has no bytes: its loads give 0
+        for part in list(S)[1:]:
+            k.s_add_u32(descriptor[0], descriptor[0], bytes_[0])
+            k.s_addc_u32(descriptor[1], descriptor[1], bytes_[1])
+            k.s_add_u32(before, before, each)
+            k.s_cmp_lt_u32(before, steps)
+            k.s_cselect_b32(descriptor[2], records, 0)  # a part without steps has no bytes: its loads give 0
             ag.load(k, part, panel)
-    for part in list(S)[1:]:
-        ag.add(k, S[0], S[0], part)
-    store_sums(k, [ag.Corner(S[0], 0, 0)], row0, count, column0, width)

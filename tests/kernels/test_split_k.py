@@ -171,7 +171,7 @@ def test_panels_beyond_4_gib(m: int) -> None:
                                                                                                "bias": d.address, "d": d.address}
     code = CodeObject.load(one.code_object)
     product, adds = launch_list(code, one.kernel.contract, p).steps
-    rows = 64 // 4  # the second kernel's workgroups of 4 rows that the first tile has
+    rows = 64 // 16  # the second kernel's workgroups of 16 rows that the first tile has
     with EmulatedDevice("gfx950") as device:
         for name, held in (("parts", parts), ("d", d)):
             device.memory.register(held.address, held.nbytes, name)
@@ -231,7 +231,7 @@ def test_a_product_of_tensors_may_be_split(monkeypatch: pytest.MonkeyPatch, tmp_
         buffers = [card.upload(array) for array in (a, b, d)]
         gemm.bf16(*(Tensor(buffer, array) for buffer, array in zip(buffers, (a, b, d), strict=True)), device=card, stream=9)
     products._plan.cache_clear()
-    assert [launch.stream for launch in fake.launches] == [9, 9] and [launch.grid for launch in fake.launches] == [(1, 1, 2), (5, 1, 1)]
+    assert [launch.stream for launch in fake.launches] == [9, 9] and [launch.grid for launch in fake.launches] == [(1, 1, 2), (2, 1, 1)]
     pointers = [int.from_bytes(launch.kernarg[at:at + 8], "little") for launch, at in zip(fake.launches, (16, 0), strict=True)]
     assert pointers[0] == pointers[1] != 0, "the workspace"
 

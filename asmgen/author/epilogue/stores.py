@@ -107,17 +107,21 @@ class Storing:
     corners: Sequence[Corner]
     width: int
 
-    def store(self) -> None:
-        """Store the accumulators."""
+    def store(self, last: bool = False) -> None:
+        """Store the accumulators. Whole tiles end the wave if nothing comes after (`last`): its code is straight then."""
         k, address = self.k, self.address
         slow, done = k.fresh("cut_columns"), k.fresh("stored")
         unless_whole(k, address.target, self.column0, self.corners, self.width, slow)
         runs = list(runs_of(self.corners, run_length(self.corners[0].tile)))
         _wide(k, address, self.corners[0].tile, runs)
-        k.s_branch(done)
+        if last:
+            k.s_endpgm()
+        else:
+            k.s_branch(done)
         k.label(slow)
         _cut(k, address, runs)
-        k.label(done)
+        if not last:
+            k.label(done)
 
     def down(self, rows: int) -> None:
         """The corners' next place is so many rows below."""

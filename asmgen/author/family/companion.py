@@ -30,20 +30,21 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class GridRule:
     """The grid in workgroups, (x, y, z), from resolved parameters and variant. In the sentence, `{v.tile[0]}` and the like stand for
-    figures of the variant."""
+    figures of the variant, and `{waves}` for the waves of a workgroup."""
 
     sentence: str
     compute: Callable[[Values, Variant], tuple[int, int, int]]
 
-    def of(self, variant: Variant) -> Formula:
-        """The formula for one variant."""
-        return Formula(self.sentence.format(v=variant), lambda values: self.compute(values, variant))
+    def of(self, variant: Variant, waves: int = 0) -> Formula:
+        """The formula for one variant, in workgroups of so many waves: those of the variant where it is 0."""
+        return Formula(self.sentence.format(v=variant, waves=waves or variant.wave_count), lambda values: self.compute(values, variant))
 
 
 @dataclass(frozen=True)
 class Companion:
     """A kernel that is launched with the variants of a family where `when` says so of the build parameters, on which its `arguments` may
-    depend. `waves` are those of a workgroup, `occupancy` those that its author wants on a SIMD.
+    depend. `waves` are those of a workgroup, which may depend on the build parameters too, `occupancy` those that its author wants on a
+    SIMD.
 
     `work(values, small)` says how long its workgroups are, where they differ or where one is long: the traced one is the first of the
     smaller problem `small`, which the family's own `work` has made. Without it they are alike."""
@@ -52,7 +53,7 @@ class Companion:
     title: str
     arguments: tuple[ContractArgument, ...] | Callable[[Variant, Values], tuple[ContractArgument, ...]]
     grid: GridRule
-    waves: int
+    waves: int | Callable[[Values], int]
     occupancy: int | None
     axes: str
     when: Callable[[Values], bool]
@@ -62,8 +63,9 @@ class Companion:
     def contract(self, whole: KernelContract, variant: Variant, build: Values) -> KernelContract:
         """What one build of it promises; `whole` is the contract of the variant that it is launched with."""
         arguments = self.arguments(variant, build) if callable(self.arguments) else self.arguments
+        waves = self.waves(build) if callable(self.waves) else self.waves
         return replace(whole, name=f"{whole.name} {self.name}", title=self.title, arguments=arguments,
-                       workgroup=(LANES * self.waves, 1, 1), grid=self.grid.of(variant), lds_bytes=None,
+                       workgroup=(LANES * waves, 1, 1), grid=self.grid.of(variant, waves), lds_bytes=None,
                        stem=f"{whole.stem}_{self.name}", aliases=(), workspaces=(), before=(), after=())
 
 

@@ -134,8 +134,9 @@ class Family:
 
     def companion(self, name: str, title: str,
                   arguments: tuple[ContractArgument, ...] | Callable[[Variant, Values], tuple[ContractArgument, ...]], grid: GridRule,
-                  waves: int = 1, occupancy: int | None = None, axes: str = "x", when: Callable[[Values], bool] = lambda build: True,
-                  first: bool = False, work: Callable[[Values, Values], LaunchWork] | None = None) -> Callable[[Writer], Writer]:
+                  waves: int | Callable[[Values], int] = 1, occupancy: int | None = None, axes: str = "x",
+                  when: Callable[[Values], bool] = lambda build: True, first: bool = False,
+                  work: Callable[[Values, Values], LaunchWork] | None = None) -> Callable[[Writer], Writer]:
         """The decorated function writes a kernel that is launched after the variants of those build parameters, or before them (`first`),
         in the order of the functions in the file; `work` is that of `Companion`. Raises ContractError for a name that exists already, or a
         function that is none."""
