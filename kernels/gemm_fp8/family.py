@@ -14,6 +14,7 @@ from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
 from asmgen.kernels.products.contract import DEALT, PRODUCT_ALIASES, is_streamed, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
+from asmgen.kernels.products.partsums import add_parts
 from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, several_tiles, workgroups_of
 from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.sides import side
@@ -23,7 +24,6 @@ from asmgen.kernels.products.split import (
     SPLIT_K,
     STREAM_GRID,
     SUM_GRID,
-    add_parts,
     is_split,
     reduce_parameter,
     split_arguments,

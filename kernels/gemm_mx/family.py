@@ -40,11 +40,11 @@ from asmgen.kernels.gemm_mx.formats import (
 )
 from asmgen.kernels.products.batch import MOST_APART, batch_parameters, batch_rules, with_brief
 from asmgen.kernels.products.contract import LINE, PRODUCT_ALIASES, PRODUCT_RULES, Further, product_parameters
+from asmgen.kernels.products.partsums import add_parts
 from asmgen.kernels.products.split import (
     SPLIT_GRID,
     SPLIT_K,
     SUM_GRID,
-    add_parts,
     is_split,
     split_arguments,
     split_options,

@@ -18,7 +18,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import takes_any_k
-from asmgen.kernels.products.batch import batch_arguments, to_matrices, to_matrix_of_c
+from asmgen.kernels.products.batch import batch_arguments, to_matrices
 from asmgen.kernels.products.contract import (
     DEALT,
     DEALT_WAVES,
@@ -29,17 +29,18 @@ from asmgen.kernels.products.contract import (
     is_streamed,
     shows_whole_tile,
 )
-from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
+from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid, persistent_options
-from asmgen.kernels.products.sides import argument, edges, result, side
+from asmgen.kernels.products.sides import argument, edges, side
 from asmgen.kernels.products.streams import SHARE_ARGUMENT, SHARED_PARTS, stream_grid, stream_options, stream_workspaces
 
 MOST_PARTS = 60
 """256 VGPRs hold 4 sums of each part and 16 more, and 63 loads may be in flight (docs/facts/instructions.md sections 4 and 5)."""
 _F32 = 4  # bytes
-_PER_LANE = 4  # sums that a lane loads at once: 16 bytes
+PER_LANE = 4
+"""Sums that a lane of the second kernel loads at once: 16 bytes."""
 _MOST_TIMED = 32  # parts of a build that is timed for others
 KEEP_SUBNORMAL = ag.HwReg(1, 4, 2)
 """Bits of MODE that say whether additions keep subnormal float32: matrix cores do, so the sum of a split product does too."""
@@ -118,9 +119,9 @@ def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspac
     return (ag.Workspace("parts", _PARTS.doc, size, zeroed=is_atomic(build)),) if is_split(build) else ()
 
 
-def _sum_rows(width: int) -> int:
+def sum_rows(width: int) -> int:
     """Rows of D that a workgroup of the second kernel makes, of one wave, in a column of tiles."""
-    return max(1, ag.LANES * _PER_LANE // width)
+    return max(1, ag.LANES * PER_LANE // width)
 
 
 def waves_of_sum(build: ag.Values) -> int:
@@ -142,7 +143,7 @@ def _split_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
 
 
 def _sum_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
-    return -(-edges(p)[0] // (waves_of_sum(p) * _sum_rows(variant.tile[1]))), _across(p, variant), p["batch"]
+    return -(-edges(p)[0] // (waves_of_sum(p) * sum_rows(variant.tile[1]))), _across(p, variant), p["batch"]
 
 
 _TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
@@ -389,7 +390,7 @@ def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg,
     def add() -> None:
         with k.scratch("matrix", file="s") as matrix:
             _divide_by_parts(k, matrix, k.ids["z"])
-            panel = _panel(k, column0, matrix)
+            panel = panel_of(k, column0, matrix)
         beside = [factors.of(corner) for corner in corners] if factors is not None else ()
         with k.scratch("no_column", file="s") as none:
             k.s_mov_b32(none, 0)
@@ -402,7 +403,7 @@ def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg,
         if is_atomic(k.parameters):
             add()
             return
-        panel = _panel(k, column0, k.ids["z"])
+        panel = panel_of(k, column0, k.ids["z"])
         with k.scratch("no_column", file="s") as none:
             k.s_mov_b32(none, 0)
             ag.store_whole(k, panel.rows(row0, k.variant.tile[0]), none, corners, wm, wn, None if factors is None else factors.change)
@@ -410,7 +411,7 @@ def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg,
     return ProductEpilogue(None, None, rest)
 
 
-def _panel(k: ag.TileBuilder, column0: ag.Reg, part: ag.Reg) -> ag.Matrix:
+def panel_of(k: ag.TileBuilder, column0: ag.Reg, part: ag.Reg) -> ag.Matrix:
     """The sums of the column of tiles that begins at `column0`, of one part among those of all matrices, as a matrix."""
     width = k.variant.tile[1]
     base, stride = k.registers.sgprs(2, "panel", align=2), k.registers.sgprs(1, "panel_columns")
@@ -419,25 +420,25 @@ def _panel(k: ag.TileBuilder, column0: ag.Reg, part: ag.Reg) -> ag.Matrix:
         k.s_mov_b32(before[0], column0)
         k.s_mov_b32(before[1], 0)
         with k.scratch("columns", 2, "s") as columns:
-            _columns_of_tiles(k, columns[0])
+            columns_of_tiles(k, columns[0])
             k.s_mul_hi_u32(columns[1], columns[0], part)
             k.s_mul_i32(columns[0], columns[0], part)
             k.s_add_u32(before[0], before[0], columns[0])
             k.s_addc_u32(before[1], before[1], columns[1])
-        _bytes_of_columns(k, before)
+        bytes_of_columns(k, before)
         k.s_add_u32(base[0], k.argument("parts")[0], before[0])
         k.s_addc_u32(base[1], k.argument("parts")[1], before[1])
     return ag.Matrix("panel", "f32", base, argument(k, "m"), width, stride)
 
 
-def _columns_of_tiles(k: ag.TileBuilder, columns: ag.Reg) -> None:
+def columns_of_tiles(k: ag.TileBuilder, columns: ag.Reg) -> None:
     """The columns of all tiles side by side: n, rounded up to whole tiles, whose width is a power of two."""
     width = k.variant.tile[1]
     k.s_add_u32(columns, argument(k, "n"), width - 1)
     k.s_and_b32(columns, columns, -width)
 
 
-def _bytes_of_columns(k: ag.TileBuilder, number: ag.Reg) -> None:
+def bytes_of_columns(k: ag.TileBuilder, number: ag.Reg) -> None:
     """A number of columns (64 bits) of m rows becomes their bytes."""
     with k.scratch("high", file="s") as high:
         k.s_mul_i32(number[1], number[1], argument(k, "m"))
@@ -445,91 +446,3 @@ def _bytes_of_columns(k: ag.TileBuilder, number: ag.Reg) -> None:
         k.s_add_u32(number[1], number[1], high)
         k.s_mul_i32(number[0], number[0], argument(k, "m"))
     k.s_lshl_b64(number, number, _F32.bit_length() - 1)
-
-
-# ---- the kernel that adds ----
-
-
-def add_parts(k: ag.TileBuilder) -> None:
-    """D = alpha (the sum of all parts, in the order of K) + beta C + bias. A wave has 1024 bytes of each panel, a lane 16 of them, and asks
-    for those of all parts before it adds the first two. Where memory has added them, there is one.
-
-    Such a launch is one trip to memory long. So what the loads need comes first, from arguments that the hardware loads; where D is follows
-    while they are in flight, and what few launches do stands behind the end."""
-    width, split = k.variant.tile[1], held_parts(k.parameters)
-    like = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16").d
-
-    # register plan
-    lanes = ag.block_fragment(like, 1, _PER_LANE, min(ag.LANES, width // _PER_LANE))
-    S = k.tile("S", _sum_rows(width), width, lanes, grid=(split,), note="sums by part")
-    row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
-
-    count, wave = S[0].rows, k.wave
-    k.s_setreg_imm32_b32(KEEP_SUBNORMAL, 3)
-    _own_rows(k, row0, wave, count)
-    k.s_mul_i32(column0, k.ids["y"], width)
-    with k.scratch("first_part", file="s") as part:
-        k.s_mul_i32(part, k.ids["z"], split)
-        panel = _panel(k, column0, part).rows(row0, count)
-    _load_parts(k, S, panel)
-    to_matrices(k, k.ids["z"])
-    corners, one = [ag.Corner(S[0], 0, 0)], ag.WaveIndex("one", 0, 1)
-    c, d = (result(k, name).rows(row0, count) for name in "cd")
-    with ag.storing(k, d, column0, corners, None, one, width) as stored:
-        for part in list(S)[1:]:
-            ag.add(k, S[0], S[0], part)
-        with k.block("alpha and C", cold=True), k.scratch("factors", file="s") as factors:
-            plain = k.fresh("plain")
-            ag.ask_plain(k, k.argument("alpha"), k.argument("beta"), factors)
-            k.s_cbranch_scc0(plain)
-            to_matrix_of_c(k, k.ids["z"])
-            combined = k.fresh("combined")
-            with ag.combining(k, corners, c, column0, None, one, k.argument("alpha"), k.argument("beta")) as combining:
-                combining.combine(combined)
-            k.label(combined)
-            k.label(plain)
-        bias = bias_of(k)
-        if bias is not None:
-            add_bias(k, corners, bias, row0, column0, one)
-        stored.store(last=True)
-
-
-def _own_rows(k: ag.TileBuilder, row0: ag.Reg, wave: ag.WaveIndex, count: int) -> None:
-    """row0 = the first of the `count` rows of the wave; a wave beyond the last row ends."""
-    if wave.count == 1:
-        k.s_mul_i32(row0, k.ids["x"], count)
-        return
-    inside = k.fresh("inside")
-    k.s_mul_i32(row0, k.ids["x"], wave.count)
-    k.s_add_u32(row0, row0, wave.register)
-    k.s_mul_i32(row0, row0, count)
-    k.s_cmp_lt_u32(row0, argument(k, "m"))
-    k.s_cbranch_scc1(inside)
-    k.s_endpgm()
-    k.label(inside)
-
-
-def _load_parts(k: ag.TileBuilder, S: ag.TileGrid, panel: ag.Rows) -> None:
-    """Ask for the rows of all parts, of which `panel` has the first one's."""
-    depth = k.variant.tile[2]
-    ag.load(k, S[0], panel)
-    if len(list(S)) == 1:
-        return
-    descriptor = panel.resource(k)
-    with k.scratch("each", file="s") as each, k.scratch("steps", file="s") as steps, k.scratch("before", file="s") as before, \
-            k.scratch("bytes", 2, "s") as bytes_, k.scratch("records", file="s") as records:
-        k.s_add_u32(steps, k.argument("k"), depth - 1)  # gemm-mx has parts of steps
-        k.s_lshr_b32(steps, steps, (depth - 1).bit_length())
-        steps_of_each(k, each, steps)
-        _columns_of_tiles(k, bytes_[0])
-        k.s_mov_b32(bytes_[1], 0)
-        _bytes_of_columns(k, bytes_)  # from one part's panel to the next one's
-        k.s_mov_b32(records, descriptor[2])
-        k.s_mov_b32(before, 0)
-        for part in list(S)[1:]:
-            k.s_add_u32(descriptor[0], descriptor[0], bytes_[0])
-            k.s_addc_u32(descriptor[1], descriptor[1], bytes_[1])
-            k.s_add_u32(before, before, each)
-            k.s_cmp_lt_u32(before, steps)
-            k.s_cselect_b32(descriptor[2], records, 0)  # a part without steps has no bytes: its loads give 0
-            ag.load(k, part, panel)
