@@ -23,7 +23,7 @@ def add_parts(k: ag.TileBuilder) -> None:
     for those of all parts before it adds the first two. Where memory has added them, there is one.
 
     Such a launch is one trip to memory long. So what the loads need comes first, from arguments that the hardware loads; where D is follows
-    while they are in flight, and what few launches do stands behind the end."""
+    while they are in flight, and what few launches do stands after the end."""
     width, split = k.variant.tile[1], held_parts(k.parameters)
     like = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16").d
 
