@@ -98,6 +98,7 @@ class Family:
     _declared: list[Variant] = field(default_factory=list, repr=False)
     _parameters: dict[Variant, Sequence[Parameter]] = field(default_factory=dict, repr=False)  # those that were asked for
     _fixed: dict[Variant, dict[str, Any]] = field(default_factory=dict, init=False, repr=False)
+    _of_some: dict[int, frozenset[str]] = field(default_factory=dict, init=False, repr=False)  # by the number of variants
     _before: list[Companion] = field(default_factory=list, repr=False)
     _after: list[Companion] = field(default_factory=list, repr=False)
 
@@ -191,7 +192,7 @@ class Family:
         lacking = {variant: self._lacking(variant, given) for variant in fixed}
         taking = [variant for variant in serving if not lacking[variant]]
         missed = {name for one in serving for name in lacking[one]}
-        others = {name for name in missed if self._is_partial(name)}
+        others = missed & self._partial()
         if not taking and (others or any(own.get(name) == given[name] for own in fixed.values() for name in missed)):
             serving = []  # another variant has what these do not take
         if not serving:
@@ -241,14 +242,18 @@ class Family:
         """The build parameters for which a variant, which does not fix them, has other choices than what is asked, and those that are
         asked and that other variants have alone."""
         fixed, own = self.fixed(variant), self._own(variant)
-        known = {one.name for one in own}
+        alone = [name for name in self._partial() if name in given]
         return [*(one.name for one in own if one.kind == "build" and one.choices and one.name not in fixed
                   and given.get(one.name, one.default) not in one.choices),
-                *(name for name in given if name not in known and self._is_partial(name))]
+                *(name for name in alone if all(one.name != name for one in own))]
 
-    def _is_partial(self, name: str) -> bool:
-        """Whether some variants, not all, have the parameter."""
-        return len({any(one.name == name for one in self._own(variant)) for variant in self.variants()}) > 1
+    def _partial(self) -> frozenset[str]:
+        """The parameters that some variants have, not all."""
+        known = len(self._writers)
+        if known not in self._of_some:  # asked for each variant of each request
+            names = [{one.name for one in self._own(variant)} for variant in self.variants()] if callable(self.parameters) else []
+            self._of_some[known] = frozenset(names[0].union(*names) - names[0].intersection(*names)) if names else frozenset()
+        return self._of_some[known]
 
     def parse(self, arch: str, texts: Iterable[str]) -> dict[str, Value]:
         """The values of "NAME=VALUE" texts by their types; which variants have a parameter, and its limits, depend on the other values and
