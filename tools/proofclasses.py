@@ -35,6 +35,28 @@ def given_launches(contract: KernelContract, build: Values) -> list[dict[str, Va
     return [*([several] if several is not None else []), *given]
 
 
+def several_numbers(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
+    """The launch of several workgroups with each value of numbers that are no sizes, as it is and with tiles whole: the kernel that adds
+    parts of tiles reads C by other code where rows are whole."""
+    given = launches(contract, build)
+    several = several_workgroups(contract, build, given)
+    if several is None:
+        return
+    full: dict[str, Any] = given[min(1, len(given) - 1)]
+    whole: dict[str, Any] = {name: -(-size // full[name]) * full[name] for name, size in several.items()
+                             if type(size) is int and type(full.get(name)) is int and full[name]
+                             and contract.parameter(name).multiple_of == 1 and _more_tiles(contract, build, full, name)}
+    names = [one.name for one in contract.parameters if one.kind == "run" and isinstance(one.default, float)]
+    found: list[dict[str, Value]] = []
+    for launch in given:
+        numbers = {name: launch[name] for name in names if name in launch}
+        if numbers not in found:
+            found.append(numbers)
+            yield {**several, **numbers}
+            if groups(contract, build, several | whole) == groups(contract, build, several):
+                yield {**several, **whole, **numbers}
+
+
 def more_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
     """Drawn ones."""
     yield from islice(drawn_launches(contract, build), _MOST_DRAWN)

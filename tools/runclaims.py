@@ -13,6 +13,7 @@ import numpy as np
 
 from asmgen.author.contract.contract import Value, Values
 from asmgen.author.contract.problem import FIRST_HUGE
+from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
@@ -26,7 +27,16 @@ from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.keptdevices import keeping
 from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
-from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, repeated_edges, repeated_rows, steady
+from asmgen.tools.proofclasses import (
+    Lengths,
+    given_launches,
+    lengths,
+    more_launches,
+    repeated_edges,
+    repeated_rows,
+    several_numbers,
+    steady,
+)
 from asmgen.tools.runner import run_kernel
 from asmgen.tools.strainedruns import covering, on_floats, strained_again, strained_launches
 
@@ -128,6 +138,9 @@ class Ran:
         for size in repeated_rows(contract, build) if never_round(judged, self.counts) else ():
             self._repeat(size, run, counted)
         self._search(judged, repeated_edges(contract, build), run, counted)
+        for launch in several_numbers(contract, build):
+            if self.left_beside(built):
+                run(launch)
         for magnitude in _MAGNITUDES:
             if _missing(judged, self.counts):
                 run(given_launches(contract, build)[0], magnitude)
@@ -169,6 +182,14 @@ class Ran:
         counts = [*self.counts, *more]
         found = _missing(judged, counts), never_round(judged, counts)
         return found if any(found) else None
+
+    def left_beside(self, built: Built) -> tuple[Kernel, list[int]] | None:
+        """The first kernel launched with the judged one of which no launch executed some instructions, and these; None for none."""
+        for number, kernel in enumerate(built.kernel.launches):
+            left = _missing(kernel.program, self.beside.get(number, [])) if number != len(built.kernel.before) else []
+            if left:
+                return kernel, left
+        return None
 
     def covering(self, judged: Program) -> list[Launched]:
         """Launches that together execute all that all do, and in which each loop goes round that does in one."""
@@ -281,11 +302,11 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
     once = never_round(judged, ran.counts)
     if once:
         return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(once)} loops go round in none of the launches", _placed(judged, once[0]))
-    for number, kernel in enumerate(built.kernel.launches):
-        left = _missing(kernel.program, ran.beside.get(number, [])) if number != len(built.kernel.before) else []
-        if left:
-            why = f"{len(left)} instructions of {kernel.resources.name} are executed by none of the launches"
-            return Claim(INDEX, UNKNOWN, scope, assumed, why, _placed(kernel.program, left[0]))
+    beside = ran.left_beside(built)
+    if beside is not None:
+        kernel, left = beside
+        why = f"{len(left)} instructions of {kernel.resources.name} are executed by none of the launches"
+        return Claim(INDEX, UNKNOWN, scope, assumed, why, _placed(kernel.program, left[0]))
     if len(built.kernel.launches) > 1:
         assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
     claim = Claim(INDEX, PROVEN, scope, assumed)
