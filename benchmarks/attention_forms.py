@@ -18,8 +18,8 @@ from asmgen.kernels.registry import family
 from asmgen.model.farmemory import GridLoads, far_memory
 from asmgen.model.profile import LoopProfile, profile
 from asmgen.program.program import Instruction, Item, Program
-from asmgen.tools.build import build_kernel
 from asmgen.tools.profile_command import trace_kernel
+from asmgen.tools.running.build import build_kernel
 
 MEASURED = {"nops, setprio": 4831, "setprio": 4621, "nops": 4713, "neither": 4819, "eager": 6694}
 """clk of a body."""

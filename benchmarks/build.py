@@ -19,7 +19,7 @@ _PARTS = """
 import time
 began = time.perf_counter()
 from asmgen.kernels.registry import family
-from asmgen.tools.build import build_kernel, write_built
+from asmgen.tools.running.build import build_kernel, write_built
 import asmgen.tools.cli, asmgen.kernels.gemm_bf16.library
 imported = time.perf_counter()
 import asmgen.author.emit.kernel as module

@@ -16,8 +16,8 @@ import numpy as np
 from asmgen.codeobject.arguments import pack
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family
-from asmgen.tools.build import build_kernel
-from asmgen.tools.runner import Options, emulator, run_kernel
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.runner import Options, emulator, run_kernel
 
 LAUNCHES = 12
 

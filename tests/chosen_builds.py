@@ -22,8 +22,8 @@ from asmgen.checks.raceproofs.outcome import PROVEN
 from asmgen.checks.raceproofs.raceproof import prove_races
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel, lint_errors
 from asmgen.tools.mutate import on_emulator
+from asmgen.tools.running.build import Built, build_kernel, lint_errors
 
 KERNELS = ("gemm-bf16", "gemm-fp8")
 FORMS: tuple[dict[str, Any], ...] = (

@@ -17,7 +17,7 @@ from asmgen.author.contract.problem import Problem
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.running.build import Built, build_kernel
 from asmgen.tuning.started import launch_list, upload, values_of
 from tests.far_strides import FarMatrix
 

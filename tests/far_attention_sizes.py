@@ -28,7 +28,7 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.machine.dispatch import Dispatch, Ids
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.running.build import Built, build_kernel
 from asmgen.tuning.started import values_of
 
 TENSORS = ("q", "k", "v", "o", "do", "dq", "dk", "dv")

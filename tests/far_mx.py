@@ -20,7 +20,7 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.gemm_mx.problem import packed, planes, shuffled, shuffled_weights
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.running.build import Built, build_kernel
 from tests.far_products import CANARY, GIB, FarLines
 
 LIBRARY = family("gemm-mx")

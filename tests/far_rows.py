@@ -20,7 +20,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family
 from asmgen.kernels.rows.rowshape import shape_of
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.running.build import Built, build_kernel
 from asmgen.tuning.started import launch_list, upload, values_of
 from tests.far_strides import FarMatrix
 

@@ -25,7 +25,7 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.running.build import Built, build_kernel
 
 Array = np.ndarray[Any, Any]
 TYPES: dict[str, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "fp8": ml_dtypes.float8_e4m3fn}

@@ -17,8 +17,8 @@ import numpy as np
 
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import launch
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import launch
 
 LIBRARY, QUANTIZE = family("gemm-mx"), family("quantize")
 BLOCK, COLUMNS = 32, 128

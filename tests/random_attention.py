@@ -16,8 +16,8 @@ import numpy as np
 from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import RunReport, run_kernel
 
 ORDERS = ("lockstep", "serial", "random:5")
 BUILDS, SHAPES = 40, 5

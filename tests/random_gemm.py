@@ -16,9 +16,9 @@ import numpy as np
 from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.buildsweep import Combinations
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import run_kernel
 from tests.drawn_cases import failed_of
 
 ORDERS = ("lockstep", "serial", "random:5")

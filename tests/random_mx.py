@@ -13,8 +13,8 @@ import numpy as np
 
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import run_kernel
 
 LIBRARY = family("gemm-mx")
 ANY = ("fp4", "fp6", "bf6", "fp8", "bf8")

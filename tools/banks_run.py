@@ -16,8 +16,8 @@ from asmgen.isa.lds import rule
 from asmgen.launch.specrun import trace_launch_spec
 from asmgen.program.program import Instruction
 from asmgen.tools.banks import bank_map
-from asmgen.tools.build import Built
-from asmgen.tools.runner import emulator, launch
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.runner import emulator, launch
 from asmgen.tuning.traced import smaller
 
 

@@ -17,7 +17,7 @@ from asmgen.launch import hipbinding
 from asmgen.launch.device import DeviceError
 from asmgen.launch.hip import HipDevice, properties_of, why_no_gpu
 from asmgen.launch.launchlist import LaunchList
-from asmgen.tools.build import Built
+from asmgen.tools.running.build import Built
 from asmgen.tuning.started import launch_list
 
 WARM_UPS, RUNS = 500, 100

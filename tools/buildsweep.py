@@ -26,7 +26,7 @@ from asmgen.author.family.family import Family
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
-from asmgen.tools.build import build_kernel, lint_errors
+from asmgen.tools.running.build import build_kernel, lint_errors
 from asmgen.tools.terminal.entry import internal_error, status_of
 
 _TRIALS = 6

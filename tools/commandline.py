@@ -11,7 +11,7 @@ from asmgen.isa.quote import printable
 
 if TYPE_CHECKING:
     from asmgen.checks.finding.finding import LintFinding
-    from asmgen.tools.build import Built
+    from asmgen.tools.running.build import Built
 
 GOOD, FAILED, WRONG = 0, 1, 2
 
@@ -38,7 +38,7 @@ allow_option = click.option("--allow", multiple=True, type=click.Choice(["races"
 
 def errors_in(built: Built) -> list[LintFinding]:
     """What lint calls an error in a kernel, told on stderr."""
-    from asmgen.tools.build import lint_errors
+    from asmgen.tools.running.build import lint_errors
 
     errors = lint_errors(built)
     for error in errors:

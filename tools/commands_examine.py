@@ -39,7 +39,7 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
         report = report_spec(Path(subject), gpu, overrides, data, workgroups, trace is not None, memory_limit)
     else:
         from asmgen.kernels.registry import family as find_family
-        from asmgen.tools.build import build_kernel
+        from asmgen.tools.running.build import build_kernel
 
         library = find_family(subject)
         chosen = library.check_arch(arch or "")
@@ -311,7 +311,7 @@ def _tile_table(subject: str, arch: str | None, parameters: tuple[str, ...], lan
 def _banks_of_run(subject: str, arch: str | None, parameters: tuple[str, ...]) -> RunBanks:
     from asmgen.kernels.registry import family as find_family
     from asmgen.tools.banks_run import banks_of_kernel, banks_of_spec
-    from asmgen.tools.build import build_kernel
+    from asmgen.tools.running.build import build_kernel
 
     if subject.endswith(".json"):
         return banks_of_spec(Path(subject))

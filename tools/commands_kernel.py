@@ -67,7 +67,7 @@ def doctor(as_json: bool) -> int:
 def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path, prove: bool, verify: bool, as_json: bool) -> int:
     """Write FAMILY_ARCH_TILE_SCHEDULE.s, .co and .json (the contract). KERNEL is a family of the library or FILE.py:NAME."""
     from asmgen.kernels.registry import family as find_family
-    from asmgen.tools.build import build_kernel, write_built
+    from asmgen.tools.running.build import build_kernel, write_built
 
     family = find_family(kernel)
     chosen = family.check_arch(arch or "")
@@ -78,7 +78,7 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
         return FAILED
     more = {}
     if prove:
-        from asmgen.tools.certificate import SUFFIX, certificate_text
+        from asmgen.tools.proofs.certificate import SUFFIX, certificate_text
         from asmgen.tools.prove_command import prove_kernel
 
         more = {SUFFIX: certificate_text(built, prove_kernel(family, built, say=say))}
@@ -133,7 +133,7 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
         spec_folder: Path | None, memory_limit: int, allow: tuple[str, ...], verify: bool, as_json: bool) -> int:
     """Build a kernel, run it on real data, compare with the float64 reference. KERNEL is a family of the library or FILE.py:NAME."""
     from asmgen.kernels.registry import family as find_family
-    from asmgen.tools.build import build_kernel
+    from asmgen.tools.running.build import build_kernel
 
     family = find_family(kernel)
     chosen = family.check_arch(arch or "")
@@ -150,7 +150,7 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
 
     from asmgen.emulator.scheduling.run import Options
     from asmgen.tools.list_command import run_text
-    from asmgen.tools.runner import run_kernel
+    from asmgen.tools.running.runner import run_kernel
 
     options = Options(checks, order, count_banks=True, allow=allow)
     report = run_kernel(family, built, resolved, device, seed, options, say, spec_folder=spec_folder, memory_limit=memory_limit)
@@ -196,9 +196,9 @@ def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: st
     from asmgen.kernels.registry import family as find_family
     from asmgen.tools.bench import bench_device, bench_kernel
     from asmgen.tools.bench_torch import torch_times
-    from asmgen.tools.build import build_kernel
     from asmgen.tools.profile_command import choose_timing
     from asmgen.tools.profile_launches import report_kernel
+    from asmgen.tools.running.build import build_kernel
 
     family = find_family(kernel)
     with bench_device(device, arch) as opened:

@@ -28,7 +28,7 @@ def prove(subject: str, arch: str | None, parameters: tuple[str, ...], seconds: 
         proof = prove_spec(Path(subject))
     else:
         from asmgen.kernels.registry import family as find_family
-        from asmgen.tools.build import build_kernel
+        from asmgen.tools.running.build import build_kernel
 
         family = find_family(subject)
         chosen = family.check_arch(arch or "")
@@ -42,7 +42,7 @@ def prove(subject: str, arch: str | None, parameters: tuple[str, ...], seconds: 
 @json_option
 def verify_certificate(file: Path, as_json: bool) -> int:
     """Compare a proof's certificate with the code object beside it; judge again what follows from its code."""
-    from asmgen.tools.certificate import verify_certificate as verify
+    from asmgen.tools.proofs.certificate import verify_certificate as verify
 
     verified = verify(file)
     document(verified.as_json()) if as_json else click.echo(verified.text(), nl=False)

@@ -25,17 +25,17 @@ from asmgen.checks.mutants.mutants import Mutant
 from asmgen.kernels.registry import family as find_family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
-from asmgen.tools.addressrun import run_addresses
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.disjointwrites import is_stride
 from asmgen.tools.indexruns import IndexJudge
-from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits, Wrap
 from asmgen.tools.metedges import MetEdges
 from asmgen.tools.mutantruns import Runs
-from asmgen.tools.proof import PROVEN, REFUTED, UNKNOWN
-from asmgen.tools.proofclasses import given_launches, more_launches
+from asmgen.tools.proofs.addressrun import run_addresses
+from asmgen.tools.proofs.disjointwrites import is_stride
+from asmgen.tools.proofs.limitlaunches import LimitCheck, SeenAtLimits, Wrap
+from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN
+from asmgen.tools.proofs.proofclasses import given_launches, more_launches
+from asmgen.tools.proofs.runclaims import index_claim
 from asmgen.tools.proofsweep import default_builds
-from asmgen.tools.runclaims import index_claim
+from asmgen.tools.running.build import Built, build_kernel
 from asmgen.tools.terminal.entry import status_of
 
 KERNELS = ("02-row-sum", "norm", "softmax", "quantize", "gemm-bf16", "gemm-fp8")

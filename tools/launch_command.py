@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.launch.specrun import SpecRun
-from asmgen.tools.executed import Executed, KernelRun, executed, together
+from asmgen.tools.running.executed import Executed, KernelRun, executed, together
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from asmgen.tools.terminal.texttables import render, table
 
 if TYPE_CHECKING:
     from asmgen.tools.doctor import ToolStatus
-    from asmgen.tools.runner import RunReport
+    from asmgen.tools.running.runner import RunReport
 
 def _checked(arch: str | None) -> str | None:
     if arch is not None:
@@ -125,7 +125,7 @@ def _status(row: ToolStatus) -> str:
 
 def run_text(report: RunReport) -> str:
     """One run for people. The figures of time are the emulator's own, never a GPU's."""
-    from asmgen.tools.executed import executed
+    from asmgen.tools.running.executed import executed
 
     lines = [f"{report.kernel} on {report.device} ({report.arch}): {'passed' if report.passed else 'FAILED'}",
              f"  largest error against float64  {report.max_abs_error:.6g} ({report.max_rel_error:.3g} of its row's largest value)",

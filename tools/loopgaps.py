@@ -20,9 +20,9 @@ from asmgen.author.contract.variant import Variant
 from asmgen.author.family.family import Family
 from asmgen.isa.timing import gpu_of, timing
 from asmgen.kernels.registry import family as find_family
-from asmgen.tools.build import build_kernel
 from asmgen.tools.inspection.matrixpairs import MatrixStream, matrix_stream
 from asmgen.tools.profile_command import lower_bound, report_traced, trace_kernel
+from asmgen.tools.running.build import build_kernel
 from asmgen.tuning.loopbounds import LoopBound
 
 _STEPS = (16, 4, 1)  # of a product: enough rounds to leave the ends of a loop out, or as many as a variant takes

@@ -19,9 +19,9 @@ from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.timing import GPUS
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names as family_names
-from asmgen.tools.build import build_kernel
 from asmgen.tools.grid_command import grid_report
 from asmgen.tools.profile_command import ProfileReport, choose_timing, report_traced, trace_kernel
+from asmgen.tools.running.build import build_kernel
 from asmgen.tuning.timerange import time_range
 from asmgen.tuning.traced import Traced
 

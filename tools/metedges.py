@@ -18,12 +18,12 @@ from asmgen.emulator.carried.comparisons import Sides, compared
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Program
-from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.build import Built
-from asmgen.tools.edgelaunches import EdgeLaunches
 from asmgen.tools.mutantruns import Runs
-from asmgen.tools.proof import PROVEN
-from asmgen.tools.proofclasses import given_launches, groups
+from asmgen.tools.proofs.algebrarun import run_algebra
+from asmgen.tools.proofs.edgelaunches import EdgeLaunches
+from asmgen.tools.proofs.proof import PROVEN
+from asmgen.tools.proofs.proofclasses import given_launches, groups
+from asmgen.tools.running.build import Built
 
 _SEED = 1
 EQUIVALENT, NOT_TOLD = "equivalent", "not told"

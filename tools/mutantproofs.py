@@ -30,17 +30,17 @@ from asmgen.checks.mutants.valuemutants import K_ORDER
 from asmgen.checks.mutants.valuemutants import drawn as value_mutants
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family as find_family
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.hashrun import HashReport, run_hashes
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges
 from asmgen.tools.mutantruns import Runs
-from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, worst
-from asmgen.tools.proofclasses import given_launches, more_launches
+from asmgen.tools.proofs.hashrun import HashReport, run_hashes
+from asmgen.tools.proofs.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, worst
+from asmgen.tools.proofs.proofclasses import given_launches, more_launches
+from asmgen.tools.proofs.runclaims import index_claim
+from asmgen.tools.proofs.textclaims import errata_claim, race_claim
 from asmgen.tools.proofsweep import default_builds
-from asmgen.tools.runclaims import index_claim
+from asmgen.tools.running.build import Built, build_kernel
 from asmgen.tools.terminal.entry import status_of
-from asmgen.tools.textclaims import errata_claim, race_claim
 
 TEXT = "text"
 """The claims races and errata together."""

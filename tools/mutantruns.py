@@ -14,9 +14,9 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
-from asmgen.tools.build import Built
-from asmgen.tools.runner import RunReport, run_kernel
-from asmgen.tools.smalllaunches import drawn_launches, launches
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.runner import RunReport, run_kernel
+from asmgen.tools.running.smalllaunches import drawn_launches, launches
 
 _BARREN = 150  # drawn launches in a row that execute nothing new, after which no more are drawn
 _LONGER, _SHORTEST = 20, 100_000  # what a mutant may execute: times what the program does, and this more

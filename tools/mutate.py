@@ -26,9 +26,9 @@ from asmgen.checks.mutants.mutants import KINDS, Judge, Mutant, mutants
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
 from asmgen.program.program import Program
-from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.mutantruns import Runs
+from asmgen.tools.running.build import Built, build_kernel
 from asmgen.tools.terminal.entry import status_of
 
 Emulates = Callable[[Mutant], bool]

@@ -15,7 +15,7 @@ from asmgen.launch.memorylimit import MEMORY_LIMIT
 from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.profile import LoopProfile, Profile
 from asmgen.program.controlflow import control_flow
-from asmgen.tools.build import Built
+from asmgen.tools.running.build import Built
 from asmgen.tuning.advice import Advice, advise
 from asmgen.tuning.loopbounds import LoopBound, loop_bound
 from asmgen.tuning.origins import Origin, origins

@@ -15,8 +15,8 @@ from asmgen.author.family.family import Family
 from asmgen.isa.timing import Timing
 from asmgen.launch.memorylimit import MEMORY_LIMIT
 from asmgen.model.profile import Profile
-from asmgen.tools.build import Built
 from asmgen.tools.profile_command import ProfileReport, advised, choose_timing
+from asmgen.tools.running.build import Built
 from asmgen.tuning.traced import Traced, trace_launches
 from asmgen.tuning.tracedspec import trace_spec
 

@@ -17,10 +17,10 @@ from asmgen.author.contract.contract import Values
 from asmgen.author.family.family import Family
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
-from asmgen.tools.build import build_kernel
 from asmgen.tools.mutate import builds
-from asmgen.tools.proof import CLAIMS, PROVEN, Proof
+from asmgen.tools.proofs.proof import CLAIMS, PROVEN, Proof
 from asmgen.tools.prove_command import prove_kernel
+from asmgen.tools.running.build import build_kernel
 from asmgen.tools.terminal.entry import status_of
 
 

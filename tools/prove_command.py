@@ -11,11 +11,11 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.files import read_plain
 from asmgen.launch.spec import LaunchSpec, read_spec
 from asmgen.launch.specrun import trace_launch_spec
-from asmgen.tools.build import Built
-from asmgen.tools.proof import INDEX, ORDER, UNKNOWN, Claim, Proof, settled
-from asmgen.tools.runclaims import ORDERS, index_claim, order_claim, race_launch
-from asmgen.tools.textclaims import code_of, text_claims
-from asmgen.tools.writeclaim import with_writes
+from asmgen.tools.proofs.proof import INDEX, ORDER, UNKNOWN, Claim, Proof, settled
+from asmgen.tools.proofs.runclaims import ORDERS, index_claim, order_claim, race_launch
+from asmgen.tools.proofs.textclaims import code_of, text_claims
+from asmgen.tools.proofs.writeclaim import with_writes
+from asmgen.tools.running.build import Built
 
 
 def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Callable[[str], None] = lambda sentence: None) -> Proof:

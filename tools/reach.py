@@ -19,11 +19,11 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
 from asmgen.program.program import Program
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.executed import Executed, executed, stretches
 from asmgen.tools.mutate import builds
-from asmgen.tools.runner import run_kernel
-from asmgen.tools.smalllaunches import drawn_launches, launches
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.executed import Executed, executed, stretches
+from asmgen.tools.running.runner import run_kernel
+from asmgen.tools.running.smalllaunches import drawn_launches, launches
 from asmgen.tools.terminal.entry import status_of
 
 _BARREN = 150  # drawn launches in a row that execute nothing new, after which no more are drawn

@@ -27,8 +27,8 @@ from asmgen.isa.timing import DEFAULT_GPU, GPUS, Timing
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tuned import PREDICTING_ROOMS
 from asmgen.launch.cache import source_digest
-from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.profile_command import ProfileReport, choose_timing, report_traced, trace_kernel
+from asmgen.tools.running.build import Built, build_kernel
 
 _PRODUCTS = tuple({"m": edge, "n": edge, "k": edge} for edge in (4096, 8192))
 _ATTENTION = tuple({"b": 16, "hq": 16, "hkv": 16, "sq": 4096, "causal": causal} for causal in (False, True))

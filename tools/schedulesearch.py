@@ -19,8 +19,8 @@ from asmgen.author.schedule.stepscheduler import proposals
 from asmgen.files import write_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import gpu_of, timing
-from asmgen.tools.build import build_kernel
 from asmgen.tools.profile_command import report_traced, trace_kernel
+from asmgen.tools.running.build import build_kernel
 
 
 @dataclass(frozen=True)

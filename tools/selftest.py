@@ -18,13 +18,13 @@ from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
 from asmgen.launch.hip import HipDevice
 from asmgen.tools.bench import BenchReport, bench_kernel, environment
-from asmgen.tools.build import build_kernel
 from asmgen.tools.probe_command import DeviceClock, ProbeReport, probe_names, run_probes
 from asmgen.tools.profile_command import choose_timing
 from asmgen.tools.profile_launches import report_kernel
 from asmgen.tools.reprofile import PROBLEMS
-from asmgen.tools.runner import run_kernel
-from asmgen.tools.smalllaunches import launches
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.runner import run_kernel
+from asmgen.tools.running.smalllaunches import launches
 
 WARM_UPS, RUNS = 50, 20
 """Of a short timing; `asmgen bench` takes ten times as many warm-ups and five times as many launches."""

@@ -18,9 +18,9 @@ import click
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import GPUS, PARAMETERS, Timing
 from asmgen.kernels.registry import family as find_family
-from asmgen.tools.build import build_kernel
 from asmgen.tools.measured import MEASUREMENTS, Measurement, trace_row
 from asmgen.tools.profile_command import choose_timing, report_traced, trace_kernel
+from asmgen.tools.running.build import build_kernel
 from asmgen.tuning.traced import Traced
 
 FACTORS = (0.8, 1.2)

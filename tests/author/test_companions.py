@@ -10,8 +10,8 @@ import pytest
 
 import asmgen as ag
 from asmgen.codeobject.load import CodeObject
-from asmgen.tools.build import build_kernel, lint_errors, write_built
 from asmgen.tools.inspection.inspection import inspect_file
+from asmgen.tools.running.build import build_kernel, lint_errors, write_built
 from tests.in_parts import POINTERS, family
 
 

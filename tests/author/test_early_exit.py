@@ -24,8 +24,8 @@ from asmgen.kernels.attention_forward.problem import make_problem
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Instruction, Label, Program
 from asmgen.regalloc.plan import RegisterPlan
-from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.profile_command import trace_kernel
+from asmgen.tools.running.build import Built, build_kernel
 
 WAIT, BARRIER = Sync("wait"), Sync("barrier")
 COMPUTE, LOAD, TURN, WRITE, READ = range(5)

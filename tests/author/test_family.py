@@ -14,8 +14,8 @@ import pytest
 
 import asmgen as ag
 from asmgen.kernels.registry import family as library_family
-from asmgen.tools.build import build_kernel, write_built
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import build_kernel, write_built
+from asmgen.tools.running.runner import run_kernel
 
 
 def problem(p: ag.Values, seed: int) -> ag.Problem:

@@ -39,9 +39,9 @@ from asmgen.kernels.registry import family, names
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Instruction, Item, Program
 from asmgen.reader.assembly import read_text
-from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.mutantruns import Runs
 from asmgen.tools.mutate import on_emulator
+from asmgen.tools.running.build import Built, build_kernel
 
 pytestmark = pytest.mark.slow
 ALL = os.environ.get("ASMGEN_FOREIGN_WAITS") == "all"

@@ -16,9 +16,9 @@ from asmgen.isa.registers import a, s, v
 from asmgen.kernels.registry import family
 from asmgen.program.program import Program
 from asmgen.tools import mutate
-from asmgen.tools.build import build_kernel
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.mutantruns import Runs
+from asmgen.tools.running.build import build_kernel
 
 
 def sample() -> Program:

@@ -11,8 +11,8 @@ from asmgen.checks.raceproofs.raceproof import prove_races
 from asmgen.program.program import Program
 from asmgen.program.registerindex import first_indexed
 from asmgen.reader.assembly import read_text
-from asmgen.tools.proof import PROVEN
-from asmgen.tools.textclaims import errata_claim
+from asmgen.tools.proofs.proof import PROVEN
+from asmgen.tools.proofs.textclaims import errata_claim
 
 OWN_AND_OTHERS = """v_lshlrev_b32 v3, 2, v0
 v_xor_b32 v4, 0x100, v3

@@ -274,7 +274,7 @@ def test_compiler_output_has_neither_errors_nor_warnings(arch: str, level: int) 
 @pytest.mark.needs_objdump
 def test_own_kernels_are_clean(tmp_path: Path) -> None:
     from asmgen.kernels.registry import family
-    from asmgen.tools.build import build_kernel, write_built
+    from asmgen.tools.running.build import build_kernel, write_built
 
     for arch in ARCHS:
         built = build_kernel(family("gemm-bf16"), arch, {"preload": True})

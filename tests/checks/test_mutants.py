@@ -17,8 +17,8 @@ from asmgen.kernels.registry import family
 from asmgen.program.program import Program
 from asmgen.reader.instruction import parse_instruction
 from asmgen.tools import mutantruns, mutate
-from asmgen.tools.build import build_kernel
 from asmgen.tools.mutantruns import Runs
+from asmgen.tools.running.build import build_kernel
 
 
 def sample() -> Program:

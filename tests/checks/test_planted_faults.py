@@ -11,8 +11,8 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction
 from asmgen.reader.assembly import read_text
-from asmgen.tools.build import build_kernel
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.runner import run_kernel
 from tests.emulator_launch import Launched, launch
 from tests.planted_faults import Planted
 from tests.planted_faults_more import FAULTS

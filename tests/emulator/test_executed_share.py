@@ -5,7 +5,7 @@ from __future__ import annotations
 from asmgen.author.emit.builder import Builder
 from asmgen.isa.registers import s
 from asmgen.program.program import Program
-from asmgen.tools.executed import Executed, executed, never_round, stretches
+from asmgen.tools.running.executed import Executed, executed, never_round, stretches
 
 
 def sample() -> Program:

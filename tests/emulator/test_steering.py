@@ -66,8 +66,8 @@ def test_traces_are_the_same(name: str) -> None:
 @pytest.mark.slow
 def test_the_trace_of_a_matrix_product_needs_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
     from asmgen.kernels.registry import family
-    from asmgen.tools.build import build_kernel
     from asmgen.tools.profile_command import trace_kernel
+    from asmgen.tools.running.build import build_kernel
     from asmgen.tuning import traced
 
     library = family("gemm-bf16")

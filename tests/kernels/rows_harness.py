@@ -8,8 +8,8 @@ from typing import Any
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import RunReport, run_kernel
 
 Case = tuple[str, dict[str, Any], dict[str, Any], str]
 """Architecture, build parameters, run parameters, order of waves."""

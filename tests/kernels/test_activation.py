@@ -13,8 +13,8 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.author.contract.problem import Output, Problem
 from asmgen.kernels.registry import family
 from asmgen.kernels.rows.bounded import Bounded
-from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.runner import emulator, judge, launch
+from asmgen.tools.proofs.algebrarun import run_algebra
+from asmgen.tools.running.runner import emulator, judge, launch
 from tests.kernels.rows_harness import Case, built, run, wrong
 
 LIBRARY = family("activation")

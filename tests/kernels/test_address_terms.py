@@ -19,9 +19,9 @@ from asmgen.emulator.terms.termrules import Action, TermRules
 from asmgen.emulator.terms.termwords import FUNCTIONS
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction
-from asmgen.tools import addressrun
-from asmgen.tools.addressrun import AddressReport, run_addresses
-from asmgen.tools.build import build_kernel
+from asmgen.tools.proofs import addressrun
+from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
+from asmgen.tools.running.build import build_kernel
 from tests.emulator_harness import MODE_DEFAULT
 
 

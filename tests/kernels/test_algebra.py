@@ -14,8 +14,8 @@ from asmgen.author.family.family import Family
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
-from asmgen.tools.algebrarun import SEED, AlgebraReport, run_algebra
-from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.proofs.algebrarun import SEED, AlgebraReport, run_algebra
+from asmgen.tools.running.build import Built, build_kernel
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ import asmgen as ag
 from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import run_kernel
 
 NONFINITE = next(seed for seed in range(99) if ag.holds_nonfinite(seed))
 """A seed whose data have NaN after each row and line of A and B."""

@@ -14,8 +14,8 @@ from asmgen.kernels.attention_backward.launchwork import launch_work, query_work
 from asmgen.kernels.attention_backward.problem import make_problem, visible
 from asmgen.kernels.registry import family
 from asmgen.kernels.sequences.kept import kept
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import RunReport, run_kernel
 from asmgen.tuning.traced import trace_launches
 
 LIBRARY = family("attention-backward")

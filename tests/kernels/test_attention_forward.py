@@ -17,7 +17,7 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.attention_forward.library import ATTENTION
 from asmgen.kernels.attention_forward.problem import CANARY, make_problem
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.running.build import Built, build_kernel
 from tests.kernels.test_attention_loop import ORDERS, steady
 
 Build = tuple[tuple[str, Any], ...]

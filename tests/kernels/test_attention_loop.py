@@ -11,9 +11,9 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.attention_forward.library import ATTENTION
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
-from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.profile_command import trace_kernel
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import RunReport, run_kernel
 
 ORDERS = ("lockstep", "serial", "random:5")
 ONE = {"b": 1, "hq": 1, "hkv": 1, "lse": True}

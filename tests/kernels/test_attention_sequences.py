@@ -16,9 +16,9 @@ from asmgen.kernels.attention_forward.problem import make_problem
 from asmgen.kernels.attention_forward.work import launch_work
 from asmgen.kernels.registry import family
 from asmgen.kernels.sequences.kept import kept
-from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.proofs.algebrarun import run_algebra
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import RunReport, run_kernel
 
 FORWARD, BACKWARD = family("attention-forward"), family("attention-backward")
 BACKWARD_CASES: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (

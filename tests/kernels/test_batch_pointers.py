@@ -13,8 +13,8 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.products.persistent import PERSISTENT_RULES
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import build_kernel
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.runner import run_kernel
 from asmgen.tuning.started import launch_list
 
 CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [

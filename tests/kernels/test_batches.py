@@ -9,8 +9,8 @@ import pytest
 from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.build import build_kernel
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.runner import run_kernel
 
 COLUMNS = {"d_layout": "column", "c_layout": "column"}
 CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [

@@ -17,11 +17,11 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.products.split import split_options, steps_of_sums
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.build import Built, build_kernel, lint_errors
 from asmgen.tools.mutate import on_emulator, score
+from asmgen.tools.proofs.algebrarun import run_algebra
 from asmgen.tools.reach import reach
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel, lint_errors
+from asmgen.tools.running.runner import RunReport, run_kernel
 from asmgen.tuning.started import launch_list
 
 LIBRARY = family("gemm-bf16")

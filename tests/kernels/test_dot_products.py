@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel, lint_errors
-from asmgen.tools.executed import executed
 from asmgen.tools.mutate import on_emulator, score
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel, lint_errors
+from asmgen.tools.running.executed import executed
+from asmgen.tools.running.runner import RunReport, run_kernel
 from asmgen.tuning.candidates import candidates
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import asmgen as ag
 from asmgen.kernels.registry import family, names
-from asmgen.tools.build import build_kernel
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.runner import run_kernel
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXAMPLES = [name for name in names() if name[:2].isdigit()]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.build import Built, build_kernel, lint_errors
 from asmgen.tools.mutate import on_emulator, score
+from asmgen.tools.proofs.algebrarun import run_algebra
 from asmgen.tools.reach import reach
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel, lint_errors
+from asmgen.tools.running.runner import RunReport, run_kernel
 
 LIBRARY = family("gemm-fp8")
 FEW = {"schedule": "in-order"}

@@ -15,8 +15,8 @@ from asmgen.isa.registers import Reg
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Instruction, Program
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, launch, run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import RunReport, launch, run_kernel
 
 ARCHS = ("gfx950", "gfx942")
 LIBRARY = family("gemm-bf16")

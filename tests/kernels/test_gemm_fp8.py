@@ -17,9 +17,9 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Instruction
-from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.inspection.inspection import inspect_program
-from asmgen.tools.runner import RunReport, launch, run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import RunReport, launch, run_kernel
 
 LIBRARY = family("gemm-fp8")
 SMALL = {"tile": "64x64x128", "schedule": "interleave"}

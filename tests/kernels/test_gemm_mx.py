@@ -17,9 +17,9 @@ from asmgen.kernels import gemm
 from asmgen.kernels.gemm_mx.problem import decoded, packed, planes, shuffled, shuffled_weights, values_of
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.inspection.inspection import inspect_program
-from asmgen.tools.runner import RunReport, launch, run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import RunReport, launch, run_kernel
 from tests.quantised_patterns import wrong
 
 LIBRARY = family("gemm-mx")

@@ -11,8 +11,8 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.program.controlflow import control_flow
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.runner import RunReport, run_kernel
 
 LIBRARY = family("gemm-bf16")
 SMALL = {"tile": "128x128x64", "schedule": "interleave"}

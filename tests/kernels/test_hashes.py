@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from asmgen.kernels.registry import family
-from asmgen.tools.build import build_kernel
-from asmgen.tools.hashrun import HashReport, run_hashes
+from asmgen.tools.proofs.hashrun import HashReport, run_hashes
+from asmgen.tools.running.build import build_kernel
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.tools.build import build_kernel
+from asmgen.tools.running.build import build_kernel
 from asmgen.tuning.candidates import candidates
 from asmgen.tuning.started import launch_list
 

@@ -10,8 +10,8 @@ import pytest
 
 from asmgen.author.contract.problem import Output, Problem
 from asmgen.kernels.registry import family
-from asmgen.tools.build import build_kernel
-from asmgen.tools.runner import judge, run_kernel
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.runner import judge, run_kernel
 
 SHAPE = {"m": 40, "n": 48, "k": 128}
 

@@ -15,8 +15,8 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.products.problem import with_result
 from asmgen.kernels.products.sums import Sums, sums
 from asmgen.kernels.registry import family
-from asmgen.tools.build import build_kernel
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.runner import run_kernel
 
 LONG = 65536
 TYPES: dict[str, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "e4m3": ml_dtypes.float8_e4m3fn}

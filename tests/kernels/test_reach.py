@@ -10,7 +10,7 @@ import pytest
 import asmgen as ag
 from asmgen.kernels.registry import family
 from asmgen.tools import reach
-from asmgen.tools.build import build_kernel
+from asmgen.tools.running.build import build_kernel
 
 
 def problem(p: ag.Values, seed: int) -> ag.Problem:

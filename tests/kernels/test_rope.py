@@ -12,8 +12,8 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.author.contract.problem import Output, Problem
 from asmgen.kernels.registry import family
 from asmgen.kernels.rope.shape import shape_of
-from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.runner import emulator, launch
+from asmgen.tools.proofs.algebrarun import run_algebra
+from asmgen.tools.running.runner import emulator, launch
 from tests.kernels.rows_harness import Case, built, run, wrong
 
 LIBRARY = family("rope")

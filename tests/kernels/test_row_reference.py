@@ -7,7 +7,7 @@ import pytest
 
 from asmgen.kernels.rows.blockreference import BlockForm, block_outputs
 from asmgen.kernels.rows.reference import flushed, result
-from asmgen.tools.runner import judge
+from asmgen.tools.running.runner import judge
 
 
 @pytest.mark.parametrize(("expected", "error", "found", "right"), [

@@ -12,9 +12,9 @@ import pytest
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family
 from asmgen.tools import mutantruns
-from asmgen.tools.build import build_kernel
 from asmgen.tools.mutantruns import Runs
-from asmgen.tools.smalllaunches import drawn_launches, launches
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.smalllaunches import drawn_launches, launches
 
 
 def test_launches_are_one_workgroup_with_short_and_long_loops() -> None:

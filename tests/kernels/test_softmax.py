@@ -10,7 +10,7 @@ import pytest
 from asmgen.author.contract.contract import ContractError
 from asmgen.author.contract.problem import Output, Problem
 from asmgen.kernels.registry import family
-from asmgen.tools.runner import emulator, launch
+from asmgen.tools.running.runner import emulator, launch
 from tests.kernels.rows_harness import Case, built, run, wrong
 
 LIBRARY = family("softmax")

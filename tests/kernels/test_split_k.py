@@ -27,14 +27,14 @@ from asmgen.launch.device import Buffer, DeviceError
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import HipDevice
 from asmgen.program.program import Instruction
-from asmgen.tools.addressrun import run_addresses
-from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.build import Built, build_kernel, lint_errors, write_built
-from asmgen.tools.hashrun import run_hashes
 from asmgen.tools.list_command import kernel_text
 from asmgen.tools.mutate import on_emulator, score
+from asmgen.tools.proofs.addressrun import run_addresses
+from asmgen.tools.proofs.algebrarun import run_algebra
+from asmgen.tools.proofs.hashrun import run_hashes
 from asmgen.tools.reach import reach
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel, lint_errors, write_built
+from asmgen.tools.running.runner import RunReport, run_kernel
 from asmgen.tuning.started import launch_list
 from tests.far_strides import FarMatrix
 from tests.launch.test_hip_device import FakeHip

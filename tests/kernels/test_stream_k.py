@@ -13,9 +13,9 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.products.split import split_options
 from asmgen.kernels.products.streams import Shares
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.executed import executed
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.executed import executed
+from asmgen.tools.running.runner import RunReport, run_kernel
 
 LIBRARY = family("gemm-bf16")
 SMALL = {"tile": "128x128x64", "schedule": "interleave", "stream_k": True}

@@ -19,7 +19,7 @@ from asmgen.kernels.built import code_object
 from asmgen.kernels.registry import family as find_family
 from asmgen.launch import cache
 from asmgen.launch.cache import TRAILER_BYTES, cache_folder, cached, cached_file, key_of, read_checked, write_checked
-from asmgen.tools.build import build_kernel
+from asmgen.tools.running.build import build_kernel
 
 PAYLOAD = bytes(range(256)) * 50
 

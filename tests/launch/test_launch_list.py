@@ -22,10 +22,10 @@ from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import HipDevice
 from asmgen.launch.launchlist import LaunchList, LaunchStep, WorkspaceBytes
 from asmgen.program.program import Instruction
-from asmgen.tools.build import build_kernel
 from asmgen.tools.mutate import on_emulator, score
 from asmgen.tools.reach import reach
-from asmgen.tools.runner import run_kernel
+from asmgen.tools.running.build import build_kernel
+from asmgen.tools.running.runner import run_kernel
 from tests.in_parts import family
 from tests.launch.test_hip_device import FakeHip
 from tests.launch.test_hip_emulator import asmgen, needs_hip

@@ -9,8 +9,8 @@ import pytest
 from asmgen.isa.timing import timing
 from asmgen.kernels.products.work import product_work
 from asmgen.kernels.registry import family
-from asmgen.tools.build import build_kernel
 from asmgen.tools.profile_command import report_traced, trace_kernel
+from asmgen.tools.running.build import build_kernel
 
 
 @pytest.mark.parametrize("arch,gpu,variant", [("gfx950", "MI355X", {"tile": "128x128x64", "schedule": "interleave"}),

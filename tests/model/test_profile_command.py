@@ -15,10 +15,10 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import read_overrides, timing
 from asmgen.kernels.registry import family
 from asmgen.model.usage import BOUNDS
-from asmgen.tools.build import build_kernel
 from asmgen.tools.cli import commands
 from asmgen.tools.measured import MEASUREMENTS, attention_report, attention_rows, predict, report
 from asmgen.tools.profile_command import report_traced, trace_kernel
+from asmgen.tools.running.build import build_kernel
 from asmgen.tools.sensitivity import report_table
 from asmgen.tuning.traced import smaller
 

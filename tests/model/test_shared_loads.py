@@ -21,8 +21,8 @@ from asmgen.model.gridorder import GridOrder
 from asmgen.model.sharedloads import shared_loads, tiled_loads
 from asmgen.model.steering import idle_arithmetic
 from asmgen.reader.assembly import read_text
-from asmgen.tools.build import build_kernel
 from asmgen.tools.cli import commands
+from asmgen.tools.running.build import build_kernel
 from tests.emulator_launch import launch
 
 LOOP = """s_load_dwordx4 s[8:11], s[0:1], 0x0

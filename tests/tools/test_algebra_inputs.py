@@ -10,7 +10,7 @@ import pytest
 
 from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, STANDARD, Constants, P, Q, Residues
 from asmgen.isa.errors import AsmgenError
-from asmgen.tools.algebrarun import Inputs, compared
+from asmgen.tools.proofs.algebrarun import Inputs, compared
 
 
 def inputs(**arguments: Any) -> Inputs:

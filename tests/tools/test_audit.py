@@ -21,7 +21,7 @@ from asmgen.program.program import Program
 from asmgen.toolchain import assemble
 from asmgen.tools.audit.auditfiles import FoundObject, FoundObjects
 from asmgen.tools.audit.objectaudit import audit_object
-from asmgen.tools.build import build_kernel
+from asmgen.tools.running.build import build_kernel
 from tests.codeobject.test_load import GPU, HOST, make_bundle
 from tests.tools.test_cli import call
 

@@ -14,13 +14,13 @@ from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.kernels.registry import family
 from asmgen.reader.assembly import read_text
-from asmgen.tools.addressrun import AddressReport, run_addresses
-from asmgen.tools.build import build_kernel
-from asmgen.tools.disjointwrites import WriteCheck
-from asmgen.tools.proof import PROVEN, REFUTED, UNKNOWN
-from asmgen.tools.proofclasses import given_launches
+from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
+from asmgen.tools.proofs.disjointwrites import WriteCheck
+from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN
+from asmgen.tools.proofs.proofclasses import given_launches
+from asmgen.tools.proofs.writeclaim import further_launches, write_claim
 from asmgen.tools.proofsweep import default_builds
-from asmgen.tools.writeclaim import further_launches, write_claim
+from asmgen.tools.running.build import build_kernel
 
 pytestmark = pytest.mark.needs_objdump
 

@@ -13,13 +13,13 @@ from asmgen.emulator.terms.decisions import Decision
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
-from asmgen.tools.addressrun import run_addresses
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.contractlimits import greatest_grid, limit_launches
-from asmgen.tools.guards import Guards
-from asmgen.tools.limitlaunches import LimitCheck, Wrap
-from asmgen.tools.proofclasses import steady
+from asmgen.tools.proofs.addressrun import run_addresses
+from asmgen.tools.proofs.contractlimits import greatest_grid, limit_launches
+from asmgen.tools.proofs.guards import Guards
+from asmgen.tools.proofs.limitlaunches import LimitCheck, Wrap
+from asmgen.tools.proofs.proofclasses import steady
 from asmgen.tools.proofsweep import default_builds
+from asmgen.tools.running.build import Built, build_kernel
 
 CASES = {"gemm-bf16": ("ldd", {"m": 130, "n": 40, "k": 64}), "norm": ("x_stride", {"rows": 5})}
 

@@ -20,19 +20,19 @@ from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
 from asmgen.toolchain import assemble
-from asmgen.tools import runclaims
-from asmgen.tools.addressrun import AddressReport, run_addresses
-from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.certificate import _by_launches
-from asmgen.tools.edgelaunches import EdgeLaunches
-from asmgen.tools.executed import never_round
 from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges, compares_floats, fed_comparisons
-from asmgen.tools.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
-from asmgen.tools.proofclasses import given_launches
+from asmgen.tools.proofs import runclaims
+from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
+from asmgen.tools.proofs.algebrarun import run_algebra
+from asmgen.tools.proofs.certificate import _by_launches
+from asmgen.tools.proofs.edgelaunches import EdgeLaunches
+from asmgen.tools.proofs.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
+from asmgen.tools.proofs.proofclasses import given_launches
+from asmgen.tools.proofs.runclaims import Launched, Ran, index_claim, order_claim
+from asmgen.tools.proofs.textclaims import errata_claim
 from asmgen.tools.proofsweep import default_builds
-from asmgen.tools.runclaims import Launched, Ran, index_claim, order_claim
-from asmgen.tools.textclaims import errata_claim
+from asmgen.tools.running.build import Built, build_kernel
+from asmgen.tools.running.executed import never_round
 from tests.checks.test_race_proofs import CLUSTERS, FAULTS, HEAD, RIGHT
 from tests.tools.test_cli import call, refused
 
@@ -343,7 +343,7 @@ def test_what_launches_tell_of_mutants_that_change_nothing(monkeypatch: pytest.M
     assert met.status(round_more) == (EQUIVALENT, "") and met.status(longer)[0] == PROVEN and "other bits" in met.status(longer)[1]
     (comparison,) = (number for number, one in enumerate(program.instructions) if one.name == "s_cmp_lt_u32")
     assert [fed_comparisons(program, one) for one in (round_more, longer, stored)] == [{comparison}, {comparison}, frozenset()]
-    monkeypatch.setattr("asmgen.tools.edgelaunches._MOST", 0)
+    monkeypatch.setattr("asmgen.tools.proofs.edgelaunches._MOST", 0)
     status, why = MetEdges(library, built).status(round_more)
     assert status == NOT_TOLD and "s_cmp_lt_u32 s3, s14" in why
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from asmgen.tools.cli import commands
-from asmgen.tools.saved_spec import _array_writer
+from asmgen.tools.running.saved_spec import _array_writer
 
 pytestmark = pytest.mark.needs_objdump
 

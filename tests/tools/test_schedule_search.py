@@ -9,7 +9,7 @@ import pytest
 from asmgen.author.schedule import stepscheduler
 from asmgen.kernels.registry import family
 from asmgen.tools import schedulesearch
-from asmgen.tools.build import build_kernel
+from asmgen.tools.running.build import build_kernel
 from asmgen.tools.schedulesearch import search_order
 
 PRODUCT = {"tile": "128x128x64", "schedule": "interleave"}

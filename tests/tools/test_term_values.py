@@ -9,7 +9,7 @@ import pytest
 
 from asmgen.emulator.terms.identities import Identities
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
-from asmgen.tools.termvalues import Makings, TermFunctions, TermValues
+from asmgen.tools.proofs.termvalues import Makings, TermFunctions, TermValues
 
 FUNCTIONS = ("min", "max", "and32", "xor32", "or32", "shr32", "ones32", "v_rcp_iflag_f32")
 

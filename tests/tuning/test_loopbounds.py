@@ -6,10 +6,10 @@ import pytest
 
 from asmgen.kernels.registry import family
 from asmgen.reader.assembly import read_text
-from asmgen.tools.build import build_kernel
 from asmgen.tools.inspection.matrixpairs import matrix_stream
 from asmgen.tools.loopgaps import ALLOWED
 from asmgen.tools.profile_command import lower_bound, report_traced, trace_kernel
+from asmgen.tools.running.build import build_kernel
 from asmgen.tuning.loopbounds import LoopBound, loop_bound
 from tests.random_loops import NARROW, TABLE, WIDE, above
 

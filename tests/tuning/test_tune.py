@@ -30,8 +30,8 @@ from asmgen.kernels.tuned import Ranking, answer, choose, tune, tune_request
 from asmgen.launch.cache import read_checked
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.toolchain import ToolError
-from asmgen.tools.build import build_kernel
 from asmgen.tools.profile_launches import LaunchesReport, report_kernel
+from asmgen.tools.running.build import build_kernel
 from asmgen.tools.tune_command import ranking_json, ranking_text
 from asmgen.tuning.candidates import Candidate, candidates
 from asmgen.tuning.figures import figures_of, quick_estimates, restored_figures, stored_figures

@@ -22,10 +22,10 @@ from asmgen.emulator.terms.decisions import Decision
 from asmgen.emulator.terms.identities import Identities
 from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Term
 from asmgen.isa.arch import LANES
-from asmgen.tools.addressrun import AddressReport
-from asmgen.tools.contractlimits import limit_launches
-from asmgen.tools.guards import Guards
-from asmgen.tools.termvalues import Makings, Numbers, TermValues, ones, word_of
+from asmgen.tools.proofs.addressrun import AddressReport
+from asmgen.tools.proofs.contractlimits import limit_launches
+from asmgen.tools.proofs.guards import Guards
+from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues, ones, word_of
 
 Truths = NDArray[np.bool_]
 _IDS = ("workgroup.", "item.")

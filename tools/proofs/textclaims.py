@@ -14,7 +14,7 @@ from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 from asmgen.program.registerindex import first_indexed
 from asmgen.reader.file import read_code_object
-from asmgen.tools.proof import ERRATA, PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
+from asmgen.tools.proofs.proof import ERRATA, PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
 
 LDS_ALONE = "; not memory outside of LDS"
 NO_JUMPS_INTO = "nothing but the kernel's own launch enters its code"

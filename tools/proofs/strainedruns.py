@@ -18,9 +18,9 @@ from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import UNWRITTEN, Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
-from asmgen.tools.build import Built
-from asmgen.tools.proofclasses import given_launches
-from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.proofs.proofclasses import given_launches
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.runner import RunReport, run_kernel
 
 T = TypeVar("T")
 SEEDS = (FIRST_STRAINED + 1, FIRST_STRAINED, 0)

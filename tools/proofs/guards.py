@@ -12,8 +12,8 @@ from collections import Counter
 from asmgen.emulator.terms.decisions import Decision
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction
-from asmgen.tools.addressrun import AddressReport
-from asmgen.tools.constantways import ConstantWays
+from asmgen.tools.proofs.addressrun import AddressReport
+from asmgen.tools.proofs.constantways import ConstantWays
 
 
 class Guards:

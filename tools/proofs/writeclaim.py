@@ -14,15 +14,15 @@ from asmgen.emulator.arrival.findings import RACES as RACE_CHECKS
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
-from asmgen.tools.addressrun import run_addresses
-from asmgen.tools.build import Built
-from asmgen.tools.disjointwrites import WriteCheck
-from asmgen.tools.executed import executed
-from asmgen.tools.proof import PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
-from asmgen.tools.proofclasses import given_launches, lengths, more_launches
-from asmgen.tools.runner import run_kernel
-from asmgen.tools.smalllaunches import groups_of
-from asmgen.tools.textclaims import LDS_ALONE
+from asmgen.tools.proofs.addressrun import run_addresses
+from asmgen.tools.proofs.disjointwrites import WriteCheck
+from asmgen.tools.proofs.proof import PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
+from asmgen.tools.proofs.proofclasses import given_launches, lengths, more_launches
+from asmgen.tools.proofs.textclaims import LDS_ALONE
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.executed import executed
+from asmgen.tools.running.runner import run_kernel
+from asmgen.tools.running.smalllaunches import groups_of
 
 _MOST_GROUPS, _DOUBLED = 16, 10
 _DRAWN = 12

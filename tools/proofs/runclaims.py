@@ -18,16 +18,13 @@ from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
-from asmgen.tools.addressrun import AddressReport, run_addresses
-from asmgen.tools.algebrarun import SEED, run_algebra
-from asmgen.tools.build import Built
-from asmgen.tools.edgelaunches import EdgeLaunches, Nearest
-from asmgen.tools.executed import executed, never_round, rounds
-from asmgen.tools.hashrun import HashReport, run_hashes
-from asmgen.tools.keptdevices import keeping
-from asmgen.tools.limitlaunches import LimitCheck, SeenAtLimits
-from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
-from asmgen.tools.proofclasses import (
+from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
+from asmgen.tools.proofs.algebrarun import SEED, run_algebra
+from asmgen.tools.proofs.edgelaunches import EdgeLaunches, Nearest
+from asmgen.tools.proofs.hashrun import HashReport, run_hashes
+from asmgen.tools.proofs.limitlaunches import LimitCheck, SeenAtLimits
+from asmgen.tools.proofs.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
+from asmgen.tools.proofs.proofclasses import (
     Lengths,
     given_launches,
     lengths,
@@ -37,8 +34,11 @@ from asmgen.tools.proofclasses import (
     several_numbers,
     steady,
 )
-from asmgen.tools.runner import run_kernel
-from asmgen.tools.strainedruns import covering, on_floats, strained_again, strained_launches
+from asmgen.tools.proofs.strainedruns import covering, on_floats, strained_again, strained_launches
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.executed import executed, never_round, rounds
+from asmgen.tools.running.keptdevices import keeping
+from asmgen.tools.running.runner import run_kernel
 
 _Run = Callable[[Mapping[str, Any]], tuple[int, ...]]
 ORDERS = ("lockstep", "serial", "random:3")

@@ -26,11 +26,11 @@ from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.emulator.terms.termrules import POINTER, GivenArgument, TermRules
 from asmgen.emulator.terms.termwords import TermTable
 from asmgen.program.program import Program
-from asmgen.tools.algebrarun import larger
-from asmgen.tools.build import Built
-from asmgen.tools.contractlimits import greatest_grid
-from asmgen.tools.keptdevices import code_object_of
-from asmgen.tools.runner import emulator
+from asmgen.tools.proofs.algebrarun import larger
+from asmgen.tools.proofs.contractlimits import greatest_grid
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.keptdevices import code_object_of
+from asmgen.tools.running.runner import emulator
 from asmgen.tuning.started import launch_list, upload, values_of
 
 

@@ -22,10 +22,10 @@ from asmgen.launch.hip import choose_device
 from asmgen.launch.memorylimit import MEMORY_LIMIT, check_total, making_data
 from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
-from asmgen.tools.build import Built
-from asmgen.tools.executed import Executed, KernelRun, executed, together
-from asmgen.tools.keptdevices import code_object_of, kept_devices
-from asmgen.tools.saved_spec import save_spec
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.executed import Executed, KernelRun, executed, together
+from asmgen.tools.running.keptdevices import code_object_of, kept_devices
+from asmgen.tools.running.saved_spec import save_spec
 from asmgen.tuning.started import start
 
 

@@ -20,8 +20,8 @@ from asmgen.author.contract.contract import KernelContract, Parameter
 from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.isa.arch import LANES
-from asmgen.tools.addressrun import AddressReport
-from asmgen.tools.termvalues import TermFunctions, word_of
+from asmgen.tools.proofs.addressrun import AddressReport
+from asmgen.tools.proofs.termvalues import TermFunctions, word_of
 
 _ITEM = "item."
 _LANE_BITS = (LANES - 1).bit_length()

@@ -18,8 +18,8 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.hashes.hashmemory import HashMemory
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.program.program import Instruction, Program
-from asmgen.tools.build import Built
-from asmgen.tools.runner import emulator
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.runner import emulator
 from asmgen.tuning.started import launch_list, upload, values_of
 
 Array = np.ndarray[Any, Any]

@@ -26,9 +26,9 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.formats import decode, hardware_format
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Program
-from asmgen.tools.build import Built
-from asmgen.tools.keptdevices import KeptDevice, code_object_of
-from asmgen.tools.runner import emulator
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.keptdevices import KeptDevice, code_object_of
+from asmgen.tools.running.runner import emulator
 from asmgen.tuning.started import launch_list, upload, values_of
 
 SEED = 1

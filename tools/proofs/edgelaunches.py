@@ -13,7 +13,7 @@ from typing import Any
 from asmgen.author.contract.contract import KernelContract, Parameter, Value, Values
 from asmgen.emulator.carried.comparisons import Compared
 from asmgen.program.program import Program
-from asmgen.tools.proofclasses import groups
+from asmgen.tools.proofs.proofclasses import groups
 
 Key = tuple[Compared, int]
 Nearest = Mapping[Key, int]

@@ -13,7 +13,7 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
-from asmgen.tools.build import Built
+from asmgen.tools.running.build import Built
 
 _KEPT = "_kept_devices"
 _MOST = 4

@@ -10,7 +10,7 @@ from typing import Any
 
 from asmgen.author.contract.contract import Formula, KernelContract, Parameter, Value, Values
 from asmgen.isa.errors import AsmgenError
-from asmgen.tools.smalllaunches import drawn_launches, launches
+from asmgen.tools.running.smalllaunches import drawn_launches, launches
 
 _MOST_GROUPS = 12
 _DOUBLED = 7

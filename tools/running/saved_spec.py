@@ -14,7 +14,7 @@ from asmgen.author.contract.problem import Problem
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shown
 from asmgen.launch.saves import Save, write_all
-from asmgen.tools.build import Built
+from asmgen.tools.running.build import Built
 
 SPECIFICATION = "spec.json"
 """The file in the folder that other commands take."""

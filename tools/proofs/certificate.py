@@ -13,9 +13,9 @@ from asmgen import __version__
 from asmgen.files import MOST_BYTES, MOST_TEXT, FileError, read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shown
-from asmgen.tools.build import Built
-from asmgen.tools.proof import PROVEN, RACES, UNKNOWN, Claim, Proof
-from asmgen.tools.textclaims import code_of, text_claims
+from asmgen.tools.proofs.proof import PROVEN, RACES, UNKNOWN, Claim, Proof
+from asmgen.tools.proofs.textclaims import code_of, text_claims
+from asmgen.tools.running.build import Built
 
 SUFFIX = ".proof.json"
 _FIELDS = {"asmgen": str, "code_object": str, "sha256": str, "kernel": str, "arch": str, "workgroups": dict, "claims": list}

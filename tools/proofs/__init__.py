@@ -1,0 +1,1 @@
+"""The claims of `asmgen prove`: algebra, address terms, expression hashes, and the launches that they need."""
