@@ -88,6 +88,7 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any = None, a_dtype: str
     gpu = gpu_named(getattr(device, "name", ""), device.arch) if tuned else ""
     known = {name: found for name, (_, found) in places.items()}
     if known["a"][0][-1:] == known["b"][0][-1:] == (0,):
+        _check_shapes(known)
         types = {name: one.dtype for name, one in _operands(known, {"a": a_dtype, "b": b_dtype}).items()}
         a_dtype, b_dtype = types.values()
         named |= {name: _one_step(named[name], types.get(name), stream) for name in _PRODUCT if name in named}
@@ -102,7 +103,8 @@ def _one_step(tensor: Any, dtype: str | None, stream: Any) -> Any:
     """One step of zeros in place of what has no columns: codes of a type, an `a` that is quantised, or scales (None). A code of 0 is 0 in
     every type and a scale of 0 is finite, so what they add is 0."""
     columns = _STEP * ELEMENTS[dtype] // 8 if dtype in ELEMENTS else _STEP if dtype else _STEP // 32
-    return zeros_of(_NAME, tensor, (*tensor.shape[:-1], columns), stream, "" if dtype and dtype not in ELEMENTS else "uint8")
+    in_bytes = dtype in ELEMENTS or not dtype and plain_name(str(tensor.dtype)) in _SCALES
+    return zeros_of(_NAME, tensor, (*tensor.shape[:-1], columns), stream, "uint8" if in_bytes else "")
 
 
 def made_by_mx(a: Any, b: Any) -> Any:
@@ -135,14 +137,7 @@ def _plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dtype
           beta: float, gpu: str) -> tuple[LaunchList | None, Mapping[str, Any], tuple[str, ...]]:
     """The launch of `mx` for tensors of these facts, none for an `out` without elements."""
     known, build = dict(facts), dict[str, Any](options)
-    for name, (shape, strides, _) in facts:
-        if name == "bias":
-            continue
-        if len(shape) not in (2, 3):
-            raise TensorError(f"{_called(name)} of {_NAME} must be a matrix or a batch of matrices, got the shape {list(shape)}")
-        if strides[-1] != 1 and shape[-1] > 1:
-            raise TensorError(f"{_called(name)} of {_NAME} must have its rows' elements side by side (stride 1), got the strides "
-                              f"{list(strides)}")
+    _check_shapes(known)
     made = OUTS.get(plain_name(known["d"][2]))
     if made is None:
         raise TensorError(f"out of {_NAME} must be bfloat16, float16 or float32, got {plain_name(known['d'][2])}")
@@ -182,6 +177,18 @@ def _plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dtype
     return plan, numbers, tuple(argument.name for argument in given)
 
 
+def _check_shapes(known: Mapping[str, Facts]) -> None:
+    """Raises TensorError for what is no matrix by rows."""
+    for name, (shape, strides, _) in known.items():
+        if name == "bias":
+            continue
+        if len(shape) not in (2, 3):
+            raise TensorError(f"{_called(name)} of {_NAME} must be a matrix or a batch of matrices, got the shape {list(shape)}")
+        if strides[-1] != 1 and shape[-1] > 1:
+            raise TensorError(f"{_called(name)} of {_NAME} must have its rows' elements side by side (stride 1), got the strides "
+                              f"{list(strides)}")
+
+
 def _operands(known: Mapping[str, Facts], given: Mapping[str, str]) -> dict[str, _Operand]:
     """A and B, of the types that they say or that are `given`."""
     raw, found = HALVES.get(plain_name(known["a"][2])), {}
@@ -192,6 +199,9 @@ def _operands(known: Mapping[str, Facts], given: Mapping[str, str]) -> dict[str,
                           f"{plain_name(known['a'][2])}, and given are {', '.join(scaled) or 'no scales'}")
     for name, of_bytes in given.items():
         shape, strides, kind = known[name]
+        if plain_name(kind) not in ("uint8", *_CODES, *(HALVES if name == "a" else ())):
+            raise TensorError(f"{name} of {_NAME} must be {', '.join(_CODES)}, uint8 that holds codes"
+                              f"{', or ' + ' or '.join(HALVES) + ' to quantise' if name == 'a' else ''}; got {plain_name(kind)}")
         dtype = raw if raw and name == "a" else _CODES.get(plain_name(kind), of_bytes or "fp4")
         if of_bytes not in ("", dtype) and plain_name(kind) in _CODES:
             raise TensorError(f"{name}_dtype of {_NAME} is {of_bytes!r}, but {name} is {plain_name(kind)}, which is {dtype}")

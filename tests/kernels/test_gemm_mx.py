@@ -252,6 +252,15 @@ def test_tensors_without_elements() -> None:
         assert not gemm.mx(a, None, np.zeros((16, 0), np.uint8), scales, scale_order="shuffled", b_order="shuffled", device=device).any()
         with pytest.raises(gemm.TensorError, match="b of gemm.mx must have K = 0"):
             gemm.mx(empty, two, np.zeros((8, 16), np.uint8), scales, out, scale_order="shuffled", device=device)
+        for columns in (0, 64):  # what is refused of others is refused of these
+            wide = np.zeros((5, columns), np.float32), np.zeros((5, columns // 16), np.uint8)
+            with pytest.raises(gemm.TensorError, match="a of gemm.mx must be float8_e4m3fn, .* or float16 to quantise; got float32"):
+                gemm.mx(*wide, *wide, device=device)
+            with pytest.raises(gemm.TensorError, match="b_scale of gemm.mx must be uint8 or float8_e8m0fnu, got float32"):
+                gemm.mx(wide[0].astype(np.uint8), wide[1], wide[0].astype(np.uint8), wide[1].astype(np.float32), device=device)
+            line = np.zeros(columns, np.uint8)
+            with pytest.raises(gemm.TensorError, match=f"must be a matrix or a batch of matrices, got the shape .{columns}"):
+                gemm.mx(line, None, line, None, np.zeros((1, 1), np.float32), device=device)
 
 
 @pytest.mark.slow
