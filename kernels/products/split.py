@@ -42,6 +42,7 @@ _F32 = 4  # bytes
 PER_LANE = 4
 """Sums that a lane of the second kernel loads at once: 16 bytes."""
 _MOST_TIMED = 32  # parts of a build that is timed for others
+_ASKED, _MOST_SUM_WAVES = 16, 4  # KiB and waves of a workgroup of the second kernel: as many as are predicted to take the least time
 KEEP_SUBNORMAL = ag.HwReg(1, 4, 2)
 """Bits of MODE that say whether additions keep subnormal float32: matrix cores do, so the sum of a split product does too."""
 
@@ -120,14 +121,14 @@ def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspac
 
 
 def sum_rows(width: int) -> int:
-    """Rows of D that a workgroup of the second kernel makes, of one wave, in a column of tiles."""
+    """Rows of D that a wave of the second kernel makes in a column of tiles."""
     return max(1, ag.LANES * PER_LANE // width)
 
 
 def waves_of_sum(build: ag.Values) -> int:
-    """Waves of a workgroup of the second kernel: as many as ask for 16 KiB together where parts are as many as in the build that is timed
-    in place of this one, four at most. So few rows leave no compute unit without its share of the loads."""
-    return max(1, min(4, 16 // _timed_parts(held_parts(build))))
+    """Waves of a workgroup of the second kernel: as many as ask for `_ASKED` KiB together, with the parts of the build that is timed in
+    place of this one. Larger workgroups would leave compute units without loads where D has few rows."""
+    return max(1, min(_MOST_SUM_WAVES, _ASKED // _timed_parts(held_parts(build))))  # a wave asks for 1 KiB of each part
 
 
 def _across(p: ag.Values, variant: ag.Variant) -> int:
