@@ -18,20 +18,20 @@ from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
-from asmgen.kernels.products.layouts import BY_ROWS
+from asmgen.kernels.products.feeds import feed_of
 from asmgen.kernels.products.persistent import ONE_TILE
-from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import epilogue_of, is_split
 
 
-@GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block", **BY_ROWS, **ONE_TILE)
-@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(4, 2), schedule="ping-pong", occupancy=2, scales="block", **BY_ROWS, **ONE_TILE)
+@GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block", **ONE_TILE)
+@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(4, 2), schedule="ping-pong", occupancy=2, scales="block", **ONE_TILE)
 def blocks(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
-    M, of_a, of_b = wide_shape(k)
+    M, type_a, type_b = wide_shape(k)
 
     # register plan
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), note="[half of M][half of N]")
@@ -44,8 +44,7 @@ def blocks(k: ag.TileBuilder) -> None:
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map
-    As = k.shared("As", of_a, tm // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
-    Bs = k.shared("Bs", of_b, tn // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
+    of_a, of_b = feed_of(k, "a", "A", M.b, tm, stages=2), feed_of(k, "b", "B", M.a, tn, stages=2)
 
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
@@ -55,8 +54,10 @@ def blocks(k: ag.TileBuilder) -> None:
     lanes = ag.accumulator_coordinates(k, "a_scale", C[0, 0], column0, wm, wn)
     k.registers.release(lanes.column)
     k.s_lshr_b32(group, k.wave.register, 2)
-    a, b = halves(k, steps, row0, column0, of_a, of_b)
-    scales = _block_scales(k, lanes.row, row0, column0, C[0, 0].down, a[0].matrix)
+    begin_feeds(k, steps, (type_a, type_b), (of_a, of_b), row0, column0)
+    first = of_a.halves[0].matrix
+    left = first.rows_register if of_a.transposes else first.columns_register
+    scales = _block_scales(k, lanes.row, row0, column0, C[0, 0].down, left)
     with_alpha(factors)
     memory, matrix = k.streams("memory", "matrix")
 
@@ -65,10 +66,10 @@ def blocks(k: ag.TileBuilder) -> None:
         with k.stage("A0 B1"), memory:
             scales.load_a(t + 1, 0)
             scales.accumulate(C[1, 0], P[0], before, 1, 0)
-            ag.read(k, A, As[t, 0].part(wm))
-            ag.read(k, B1, Bs[t, 1].part(wn))
-            ag.fill(k, As[t + 1, 1], a[1].k(t + 1))
-            ag.fill(k, Bs[t + 2, 0], b[0].k(t + 2))
+            of_a.read(A, t, 0, wm)
+            of_b.read(B1, t, 1, wn)
+            of_a.refill(t + 1, 1)
+            of_b.refill(t + 2, 0)
         with k.stage("C0"), matrix:
             scales.load_b(t + 1, 0)
             scales.accumulate(C[1, 1], P[1], before, 1, 1)
@@ -77,10 +78,10 @@ def blocks(k: ag.TileBuilder) -> None:
         with k.stage("A1 B0"), memory:
             scales.load_a(t + 1, 1)
             scales.accumulate(C[0, 0], P[0], t, 0, 0)
-            ag.read(k, A, As[t, 1].part(wm))
-            ag.read(k, B0[t + 1], Bs[t + 1, 0].part(wn))
-            ag.fill(k, As[t + 2, 0], a[0].k(t + 2))
-            ag.fill(k, Bs[t + 2, 1], b[1].k(t + 2))
+            of_a.read(A, t, 1, wm)
+            of_b.read(B0[t + 1], t + 1, 0, wn)
+            of_a.refill(t + 2, 0)
+            of_b.refill(t + 2, 1)
         with k.stage("C1"), matrix:
             scales.load_b(t + 1, 1)
             scales.accumulate(C[0, 1], P[1], t, 0, 1)
@@ -148,9 +149,9 @@ class _BlockScales:
                     k.v_fmac_f32(target[number], source[number], self.products[row])
 
 
-def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg, count: int, of_a: ag.Matrix) -> _BlockScales:
-    """Registers and descriptors for the scales of the workgroup's first block, where its columns of A begin. `row`, a VGPR, becomes a byte
-    offset."""
+def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg, count: int, left: ag.Reg | int) -> _BlockScales:
+    """Registers and descriptors for the scales of the workgroup's first block, from whose first column on K has `left` columns. `row`, a
+    VGPR, becomes a byte offset."""
     plan, wide = k.registers, k.variant.tile[1] > BLOCK
     made = _BlockScales(k, count, plan.vgprs(4 * count, "a_scales"), plan.sgprs(4, "b_scales"), plan.sgprs(4, "a_scale_buffer", align=4),
                         plan.sgprs(4, "b_scale_buffer", align=4), row, plan.sgprs(2, "b_scale_offset"), plan.sgprs(2, "a_scale_pitch"),
@@ -182,15 +183,15 @@ def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg,
     for descriptor in (a, b):
         k.s_mov_b32(descriptor[3], ag.RAW_BUFFER)
     if is_split(k.parameters):
-        to_block_of(k, of_a, a, b, pitch)
+        to_block_of(k, left, a, b, pitch)
     return made
 
 
-def to_block_of(k: ag.TileBuilder, of_a: ag.Matrix, a: ag.Reg, b: ag.Reg, pitch: ag.Reg) -> None:
-    """Move descriptors of the scales of the first block, `pitch` bytes a block (64 bits) for A, to that of the first column of a part of
-    A."""
+def to_block_of(k: ag.TileBuilder, left: ag.Reg | int, a: ag.Reg, b: ag.Reg, pitch: ag.Reg) -> None:
+    """Move descriptors of the scales of the first block, `pitch` bytes a block (64 bits) for A, to that of the first column of a part,
+    from which on K has `left` columns."""
     with k.scratch("blocks_before", file="s") as before, k.scratch("bytes_before", 2, "s") as bytes_:
-        k.s_sub_u32(before, k.argument("k"), of_a.columns_register)
+        k.s_sub_u32(before, k.argument("k"), left)
         k.s_lshr_b32(before, before, (BLOCK - 1).bit_length())
         k.s_mul_i32(bytes_[0], pitch[0], before)
         k.s_mul_hi_u32(bytes_[1], pitch[0], before)

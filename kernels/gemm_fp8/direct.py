@@ -119,7 +119,7 @@ def _scaled(k: ag.TileBuilder, M: ag.MatrixShape, of_a: ag.Matrix, C: ag.Tile, p
         k.s_mov_b32(b[2], 4)
     for descriptor in (a, b):
         k.s_mov_b32(descriptor[3], ag.RAW_BUFFER)
-    to_block_of(k, of_a, a, b, pitch)
+    to_block_of(k, of_a.columns_register, a, b, pitch)
 
     def add(t: ag.StepIndex, A: ag.Tile, B: ag.Tile) -> None:
         ag.mma(k, Q, A, B, first=True)

@@ -43,7 +43,7 @@ class ColumnFeed(Feed):
     def begin(self, matrix: ag.Matrix, first: ag.Reg) -> None:
         """Each half has lines of its own, which go down along K."""
         self.halves = [lines_from(self.k, matrix, first, half * self.rows, self.depth) for half in range(2)]
-        if is_persistent(self.k.parameters):  # whose registers are few
+        if is_persistent(self.k.parameters) or self.k.parameters.get("scales") == "block":  # whose registers are few
             for one, other in (self.halves, self.halves[::-1]):
                 one.like = other
 

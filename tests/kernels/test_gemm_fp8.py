@@ -90,11 +90,14 @@ def executed_in_turns(report: RunReport, one: Built) -> bool:
     return report.counts[next(place for label, place in labels.items() if label.startswith("of_corner"))] > 0
 
 
-@pytest.mark.parametrize(("tile", "shape"), [("128x256x128", {"m": 70, "n": 389, "k": 128}),
-                                             ("256x128x128", {"m": 257, "n": 67, "k": 640})])
-def test_scales_of_blocks(tile: str, shape: dict[str, int]) -> None:
-    """The second block of columns lies inside of B and behind its end, steps are one and odd."""
-    assert good(run({"tile": tile, "scales": "block", "b_dtype": "e5m2"}, shape | {"alpha": 0.5, "beta": 1.0}))
+@pytest.mark.parametrize(("build", "shape"), [
+    ({"tile": "128x256x128"}, {"m": 70, "n": 389, "k": 128}),
+    ({"tile": "256x128x128", "a_layout": "column", "b_layout": "column", "split_k": 2},
+     {"m": 260, "n": 68, "k": 640, "lda": 272, "ldb": 80}),
+])
+def test_scales_of_blocks(build: dict[str, Any], shape: dict[str, int]) -> None:
+    """The second block of columns lies inside of B and behind its end, steps are one and odd, and a second part of K has its own blocks."""
+    assert good(run({"scales": "block", "b_dtype": "e5m2"} | build, shape | {"alpha": 0.5, "beta": 1.0}))
 
 
 def test_halves_of_block_scales_stay_in_turn() -> None:
