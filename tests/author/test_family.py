@@ -124,10 +124,12 @@ def test_parameters_of_some_variants_choose_among_them() -> None:
     assert given == {"fast": True, "n": 256} and made.parse("gfx942", ["fast=no"]) == {"fast": False}
     assert (made.select("gfx950", given).tile, made.select("gfx950", {"n": 256}).tile) == ((256,), (128,))
     assert sentence(made.select, "gfx942", given) == (
-        "scale-up has no variant fast=True for gfx942; gfx950 has tile=256 schedule=plain; there are, the nearest first: "
+        "scale-up has no variant fast=true for gfx942; gfx950 has tile=256 schedule=plain; there are, the nearest first: "
         "tile=64 schedule=plain")
-    assert "no variant tile=128 fast=True for gfx950; there are, the nearest first: tile=256" in sentence(
+    assert "no variant tile=128 fast=true for gfx950; there are, the nearest first: tile=256" in sentence(
         made.select, "gfx950", {"tile": "128", **given})
+    listed = [made.describe(arch)["parameters"].get("fast") for arch in ("gfx950", "gfx942")]
+    assert listed == [{"kind": "build", "type": "bool", "doc": "fast (some variants alone)", "default": False}, None]
 
 
 def test_names_tell_builds_apart() -> None:

@@ -101,7 +101,7 @@ def test_dropout_is_that_of_numbers_and_of_memory() -> None:
 @pytest.mark.parametrize(("change", "sentence"), [
     ({"k": (1, 5, 2, 64)}, r"v of attention.forward must be \[1, 5, 2, 64\], got \[1, 5, 1, 64\]"),
     ({"q": (5, 1, 64)}, r"q of attention.forward must be \(batch, rows, heads, d\)"),
-    ({"q": (1, 5, 1, 96), "k": (1, 5, 1, 96), "v": (1, 5, 1, 96)}, "no variant dropout=False d=96"),
+    ({"q": (1, 5, 1, 96), "k": (1, 5, 1, 96), "v": (1, 5, 1, 96)}, "no variant dropout=false d=96"),
     ({"q": (1, 5, 3, 64), "k": (1, 5, 2, 64), "v": (1, 5, 2, 64)}, "hq must be a multiple of hkv"),
     ({"sink": (4,)}, r"sink of attention.forward must be float32 \[1\] without gaps"),
     ({"softcap": 30.0}, "softcap is 30.0, but no kernel here caps scores"),

@@ -31,6 +31,7 @@ from asmgen.author.contract.contract import (
     Values,
     Workspace,
 )
+from asmgen.author.contract.nearbuilds import written
 from asmgen.author.contract.problem import LaunchWork, Problem
 from asmgen.author.contract.variant import Variant
 from asmgen.author.family.companion import Companion, GridRule, with_own_labels
@@ -197,8 +198,7 @@ class Family:
             serving = []  # another variant has what these do not take
         if not serving:
             lacking = {one: names or self._refused(one, given) for one, names in lacking.items()}
-            wanted = " ".join(f"{name}={value}" for name, value in given.items()
-                              if name in others or any(name in own for own in fixed.values()))
+            wanted = written({name: value for name, value in given.items() if name in others or any(name in own for own in fixed.values())})
             known = "; ".join(map(str, nearest_first(fixed, lacking, given)))
             elsewhere = "".join(f"; {other} has {one}" for other in self.archs if other != arch and (one := self._server(other, given)))
             raise ContractError(f"{self.name} has no variant {wanted} for {arch}{elsewhere}; there are, the nearest first: {known}")
@@ -343,9 +343,11 @@ class Family:
 
     def describe(self, arch: str = "") -> dict[str, Any]:
         """JSON values: the default variant's contract, as far as it is known before the build, with what other variants of the
-        architecture offer among the choices, and all variants."""
+        architecture offer among the choices, the parameters that only those have, and all variants."""
         arch = self.check_arch(arch)
         document = self.contract(arch).describe()
+        for parameter in (one for variant in self.variants(arch) for one in self._own(variant)):
+            document["parameters"].setdefault(parameter.name, parameter.describe() | {"doc": f"{parameter.doc} (some variants alone)"})
         for name, parameter in document["parameters"].items():
             fixed = [own[name] for variant in self.variants(arch) if name in (own := self.fixed(variant))]
             if fixed:
