@@ -40,7 +40,7 @@ class AlgebraMemory:
         """Forget all elements, and which comparisons were met: another launch begins, for which code is bound already."""
         self.tracker.clear()
         self.table.used = UNKNOWN + 1
-        self.rules.comparisons.nearest = {}
+        self.rules.comparisons.clear()
 
     def put(self, address: int, numbers: Residues, kind: str) -> None:
         """The elements of a buffer from its first byte on, in C order."""

@@ -62,6 +62,10 @@ class Comparisons:
     nearest: dict[tuple[Compared, int], int] = field(default_factory=dict)
     sides: dict[Compared, Sides] = field(default_factory=dict)
 
+    def clear(self) -> None:
+        """None was met. What reports have of launches before stays theirs."""
+        self.nearest, self.sides = {}, {}
+
     def note(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
         """What to note before an instruction runs; None for all but comparisons of integers and of bits."""
         found = compared(instruction.name)
