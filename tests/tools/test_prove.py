@@ -33,6 +33,7 @@ from asmgen.tools.proofs.textclaims import errata_claim
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.running.build import Built, build_kernel
 from asmgen.tools.running.executed import never_round
+from asmgen.tools.running.keptdevices import keeping
 from tests.checks.test_race_proofs import CLUSTERS, FAULTS, HEAD, RIGHT
 from tests.tools.test_cli import call, refused
 
@@ -303,6 +304,28 @@ def test_how_far_apart_the_sides_of_comparisons_are() -> None:
     assert found == {
         "s_cmp_lg_u64": (2**32 + 1,) * 2, "s_cmp_eq_u64": (1, 1), "s_bitcmp1_b32": (1, 1), "s_cmpk_lg_u32": (1, 1), "v_cmpx_ge_u32": (7, 7),
         "v_cmp_lt_u16": (0, -1), "v_cmp_lt_i64": (-2, -2), "s_cmp_lt_u32": (112, 112)}
+
+
+def test_workgroups_in_turn_begin_where_those_before_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that begins as if each workgroup took a group of rows is right where one takes all of them, and where each takes one group.
+    Launches that share a device say what they met alone."""
+    library = family("activation")
+    built = build_kernel(library, "gfx942", {}, verify=False)
+    contract, program = built.kernel.contract, built.kernel.program
+    begin = next(one for one in program.instructions if one.text == "s_mul_i32 s11, s10, s15")
+    (new,) = read_text("s_mul_i32 s11, s10, 4\ns_endpgm\n", "gfx942")
+    wrong = program.with_items(new.instructions[0] if one is begin else one for one in program.items)
+    alone, several = ({"rows": 20, "each": 5}, given_launches(contract, {})[0])
+    with keeping(built, read=False):
+        reports = [run_algebra(library, built, contract.resolve_run(launch), 1, wrong) for launch in (alone, several)]
+    assert all(report.equal for report in reports)
+    assert reports[1].sides == run_algebra(library, built, contract.resolve_run(several), 1, wrong).sides != reports[0].sides
+    for name in ("lengths", "repeated_rows", "repeated_edges"):
+        monkeypatch.setattr(runclaims, name, lambda *given: ())
+    monkeypatch.setattr(runclaims, "given_launches", lambda *given: [several])
+    monkeypatch.setattr(runclaims, "strained_launches", lambda *given: ())
+    claim = index_claim(library, built, 60.0, wrong)
+    assert claim.status == REFUTED and claim.counterexample is not None and claim.counterexample["parameters"]["each"] > 1
 
 
 def test_what_is_a_size_by_default_is_moved_after_sizes() -> None:

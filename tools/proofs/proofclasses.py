@@ -17,6 +17,8 @@ _DOUBLED = 7
 """How often a size is doubled to find one that takes another workgroup."""
 _MOST_DRAWN = 60
 _MOST_STEPS, _MOST_PERIOD, _LEAST_STEPS = 30, 8, 6
+_TURNS = 5
+"""Tiles or rows of launches of two and three workgroups, which neither divides."""
 
 
 @dataclass(frozen=True)
@@ -127,15 +129,35 @@ def _more_tiles(contract: KernelContract, build: Values, launch: dict[str, Any],
     return groups(contract, build, plain | {name: 2 * launch[name]}) > groups(contract, build, plain)
 
 
+def several_rounds(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
+    """Launches of two and of three workgroups that an option makes take one tile or row after another: which one is a workgroup's next
+    shows neither where one workgroup takes all nor where each takes one."""
+    several = several_workgroups(contract, build, launches(contract, build))
+    longer = [full | {name: _TURNS * full[name]} for full, name in _repeating(contract, build)]
+    for option in _options(contract):
+        for base in [several, *longer] if several is not None else ():
+            launch = {name: value for name, value in base.items() if name != option.name}
+            most, steps = groups(contract, build, launch), range(_MOST_STEPS, 0, -1)
+            fewer = {groups(contract, build, found): found for found in (launch | {option.name: value} for value in steps)}
+            counts = [count for count in (2, 3) if count in fewer and count < most]
+            yield from (fewer[count] for count in counts)
+            if counts:
+                break
+
+
+def _options(contract: KernelContract) -> Iterator[Parameter]:
+    """Run parameters that are a number by default, or follow from others by a formula."""
+    for option in contract.parameters:
+        if option.kind == "run" and option.type is int and (type(option.default) is int or isinstance(option.default_from, Formula)):
+            yield option
+
+
 def _repeating(contract: KernelContract, build: Values) -> Iterator[tuple[dict[str, Any], str]]:
     """(launch, size): of one workgroup that an option makes take more than one tile or row, if there is more of the size."""
     given = launches(contract, build)
     several = several_workgroups(contract, build, given)
     full: dict[str, Any] = given[min(1, len(given) - 1)]
-    for option in contract.parameters if several is not None else ():
-        chosen = type(option.default) is int or isinstance(option.default_from, Formula)
-        if option.kind != "run" or option.type is not int or not chosen:
-            continue
+    for option in _options(contract) if several is not None else ():
         own: list[dict[str, Any]] = [{option.name: value} for value in (1, _MOST_STEPS)]
         many = groups(contract, build, several or {})
         one = next((values for values in own if groups(contract, build, {**(several or {}), **values}) < many), None)

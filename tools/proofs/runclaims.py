@@ -32,6 +32,7 @@ from asmgen.tools.proofs.proofclasses import (
     repeated_edges,
     repeated_rows,
     several_numbers,
+    several_rounds,
     steady,
 )
 from asmgen.tools.proofs.strainedruns import covering, on_floats, strained_again, strained_launches
@@ -138,6 +139,8 @@ class Ran:
         for size in repeated_rows(contract, build) if never_round(judged, self.counts) else ():
             self._repeat(size, run, counted)
         self._search(judged, repeated_edges(contract, build), run, counted)
+        for launch in several_rounds(contract, build):
+            run(launch)
         for launch in several_numbers(contract, build):
             if self.left_beside(built):
                 run(launch)
