@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from asmgen.author.contract.contract import Value, Values
 from asmgen.author.contract.problem import FIRST_HUGE
@@ -269,7 +270,7 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
     """
     if family.algebra is None:
         return Claim(INDEX, UNKNOWN, "nothing", (), f"{family.name} has no reference in exact residues (docs/ALGEBRA.md)")
-    with keeping(built, read=program is None):
+    with keeping(built, read=program is None), threadpool_limits(1, user_api="blas"):  # threads that wait take the processor's time
         return _index_claim(family, built, seconds, program)
 
 
