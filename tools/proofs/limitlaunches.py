@@ -20,7 +20,7 @@ from asmgen.author.contract.contract import KernelContract, Values
 from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.decisions import Decision
 from asmgen.emulator.terms.identities import Identities
-from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Term
+from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Polynomials, Term
 from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.contractlimits import limit_launches
@@ -107,6 +107,17 @@ def wrapped_part(report: AddressReport, term: Term) -> Term:
                  and coefficient % _ADDRESSES and any(variables[number].name.startswith(QUOTIENT) for number in monomial))
 
 
+def _signs(algebra: Polynomials) -> dict[int, int]:
+    """The signs of numbers, by the quotients that say where these wrap: both are -1 of negative ones, from -2^31 on."""
+    of = {variable.made_of[0]: number for number, variable in enumerate(algebra.variables) if variable.name == f"{QUOTIENT}32"}
+    found = {}
+    for number, variable in enumerate(algebra.variables):
+        if variable.name == f"{QUOTIENT}31" and (variable.low, variable.high) == (-1, 0):
+            wraps = of.get(tuple(one for one in variable.made_of[0] if one[1] % WORD))
+            found.update({wraps: number} if wraps is not None else {})
+    return found
+
+
 @dataclass(frozen=True)
 class _Samples:
     """Workgroups and work-items of launches at the limits: the `launches` by number, `ids`, `waves` of the workgroup and `items`, one of
@@ -139,6 +150,7 @@ class LimitCheck:
         self.judged.acted.update(mask for number, mask in masks.items() if number in algebra.acted)
         self._masks = {number: mask for number, mask in masks.items() if mask not in self.judged.acted}
         self._idle = frozenset(self._masks)
+        self._signs = _signs(algebra)
         self._names: dict[Term, frozenset[str]] = {}
         self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int]]] = {}
         self.launches = 0
@@ -255,9 +267,16 @@ class LimitCheck:
         return self._parts[term]
 
     def _without(self, term: Term) -> Term:
-        """The monomials of a sum that say where it wraps, or where numbers did that were shifted into it."""
+        """The monomials of a sum that say where it wraps, or where numbers did that were shifted into it. What is added for a number's sign
+        takes such a wrap away, so it goes with it: what is left is what the sum should be."""
         cut = self._report.algebra.cut
-        return self._part(term) + tuple(one for one in term if not cut.isdisjoint(one[0]))
+        found = [one for one in term if not cut.isdisjoint(one[0])]
+        for monomial, coefficient in found[:]:
+            for number in cut.intersection(monomial).intersection(self._signs):
+                rest = list(monomial)
+                rest[rest.index(number)] = self._signs[number]
+                found += {(tuple(sorted(rest)), -coefficient)}.intersection(term)
+        return self._part(term) + tuple(found)
 
     def _unmasked(self, term: Term) -> Term:
         """These, and those that say what masks leave out that left out nothing in a launch."""

@@ -23,6 +23,8 @@ WORD = 1 << 32
 LARGEST = 64
 """Monomials that a product has at most: sums in larger ones get names."""
 DEGREE = 6
+_BELOW_WORD = 0x4F7FFFFE
+"""2^32 - 512 as float32: a reciprocal times this is not above 2^32 times the number's."""
 QUOTIENT = "floor / 2^"
 """What names of quotients by powers of two begin with."""
 
@@ -52,6 +54,8 @@ class Polynomials:
     """Quotients that `lose` made."""
     cut: set[int] = field(default_factory=set)
     """Quotients that say where a number wrapped before it was shifted to the right."""
+    wrapped: set[int] = field(default_factory=set)
+    """Quotients that say where what a register holds wrapped, but for `_lacks`: others are numbers, as upper halves of products."""
     masked: set[int] = field(default_factory=set)
     """Quotients that say what a mask of low bits left out of a number."""
     acted: set[int] = field(default_factory=set)
@@ -189,24 +193,71 @@ class Polynomials:
 
     def quotient(self, term: Term, bits: int) -> Term:
         """floor(term / 2**bits): by parts, what is left in a variable unless bounds show that it is 0."""
+        return self.add(*self._quotient(term, bits))
+
+    def _quotient(self, term: Term, bits: int) -> tuple[Term, Term]:
+        """The parts, and the variable or 0."""
         size = 1 << bits
         whole = tuple((monomial, coefficient >> bits) for monomial, coefficient in term if coefficient >> bits)
         rest = tuple((monomial, coefficient & size - 1) for monomial, coefficient in term if coefficient & size - 1)
         low, high = self.bounds(rest)
         if low >= 0 and high < size:
-            return whole
+            return whole, ()
         # A multiple with a negative coefficient, plus what is smaller: try the parts as they are.
         multiple = tuple((monomial, coefficient) for monomial, coefficient in term if coefficient % size == 0)
         left = tuple((monomial, coefficient) for monomial, coefficient in term if coefficient % size)
         low, high = self.bounds(left)
+        whole = tuple((monomial, coefficient >> bits) for monomial, coefficient in multiple)
         if low >= 0 and high < size:
-            return tuple((monomial, coefficient >> bits) for monomial, coefficient in multiple)
-        own = self.variable(f"floor / 2^{bits}", low >> bits, high >> bits, (left,))
-        return self.add(tuple((monomial, coefficient >> bits) for monomial, coefficient in multiple), own)
+            return whole, ()
+        return whole, self.variable(f"floor / 2^{bits}", low >> bits, high >> bits, (left,))
 
     def truncated(self, term: Term, bits: int) -> Term:
-        """term modulo 2**bits."""
-        return self.add(term, self.quotient(term, bits), -(1 << bits))
+        """term modulo 2**bits. Of a selection with a negative constant, as the largest number, each side is that."""
+        sides = self._with_negative(term)
+        if sides:
+            flag, *both = sides
+            return self.selection(flag, *(self.truncated(side, bits) for side in both))
+        whole, own = self._quotient(term, bits)
+        for (number,), _ in own:
+            if number not in self.wrapped and not self._lacks(self.variables[number].made_of[0]):
+                self.wrapped.add(number)
+        return self.add(term, self.add(whole, own), -(1 << bits))
+
+    def _with_negative(self, term: Term) -> tuple[Term, ...]:
+        """What a selection is made of, one of whose sides is a negative constant; nothing for other terms."""
+        if len(term) != 1 or term[0][1] != 1 or len(term[0][0]) != 1:
+            return ()
+        variable = self.variables[term[0][0][0]]
+        found = variable.made_of if variable.name == "select" else ()
+        return found if any((self.constant(side) or 0) < 0 for side in found[1:]) else ()
+
+    def _lacks(self, term: Term) -> bool:
+        """Whether a term is minus a number times the estimate of its reciprocal that floats made: modulo 2^32 it is what the product
+        lacks of 2^32, which Newton's method asks for. So such a wrap is meant."""
+        common = set.intersection(*(set(monomial) for monomial, _ in term))
+        for number in common:
+            by = self._estimated(number)
+            if by is not None and term == self.times(self.mul(by, (((number,), 1),)), -1):
+                return True
+        return False
+
+    def _estimated(self, number: int) -> Term | None:
+        """The number of whose reciprocal, times 2^32 and not above it, a variable is an estimate."""
+        variable = self.variables[number]
+        for name in ("v_cvt_u32_f32", "v_mul_f32", "v_rcp_iflag_f32", "v_cvt_f32_u32"):
+            if variable.name != name:
+                return None
+            parts = [part for part in variable.made_of if not name.startswith("v_mul") or self.constant(part) != _BELOW_WORD]
+            if len(parts) != 1:
+                return None
+            (part,) = parts
+            if name == "v_cvt_f32_u32":
+                return tuple((monomial, coefficient) for monomial, coefficient in part if coefficient % WORD)
+            if len(part) != 1 or part[0][1] != 1 or len(part[0][0]) != 1:
+                return None
+            variable = self.variables[part[0][0][0]]
+        return None
 
     def lose(self, term: Term, bits: int) -> None:
         """Note that an instruction leaves out what a register holds above its lower `bits`."""
@@ -227,9 +278,15 @@ class Polynomials:
 
     def shift(self, held: Term, bits: int) -> Term:
         """What a register holds, shifted to the right. Where it wrapped before, the quotients that say so are noted."""
-        self.cut.update(number for monomial, coefficient in held if coefficient % WORD == 0 for number in monomial
-                        if bits and self.variables[number].name.startswith(QUOTIENT))
+        self.cut.update(number for monomial, coefficient in held if bits and coefficient % WORD == 0 for number in monomial
+                        if self._wraps(number))
         return self.quotient(held, bits)
+
+    def _wraps(self, number: int) -> bool:
+        """Whether a variable is a quotient that says where a register's number wrapped, or a sum of such (`_named`)."""
+        variable = self.variables[number]
+        return number in self.wrapped or variable.name == "floor / 2^0" and any(
+            self._wraps(inner) for monomial, _ in variable.made_of[0] for inner in monomial)
 
     def as_signed(self, term: Term, bits: int) -> Term:
         """The number from -2**(bits - 1) on that is term modulo 2**bits."""
