@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
+from asmgen.kernels.products.anyk import any_k_parameter, any_stride_parameters, fitted_k
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, is_streamed, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
@@ -36,7 +36,8 @@ _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", c
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     parts = SPLIT_K, reduce_parameter(variant), INVARIANT, PERSISTENT, STREAM_K
-    return product_parameters((_TYPE, any_k_parameter(variant), *parts), variant, 16,
+    of_k = any_k_parameter(variant), *any_stride_parameters(variant)
+    return product_parameters((_TYPE, *of_k, *parts), variant, 16,
                               further_parameters(variant, 16, (workgroups_of(variant, "persistent=true and stream_k=true"), SHARE)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK, ELEMENTS
 from asmgen.kernels.gemm_fp8.scaling import factors_of
-from asmgen.kernels.products.anyk import any_k_parameter, fitted_k
+from asmgen.kernels.products.anyk import any_k_parameter, any_stride_parameters, fitted_k
 from asmgen.kernels.products.contract import DEALT, PRODUCT_ALIASES, is_streamed, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
@@ -47,7 +47,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters((*operands, any_k_parameter(variant), SPLIT_K, reduce_parameter(variant), INVARIANT, PERSISTENT, STREAM_K),
+    of_k = any_k_parameter(variant), *any_stride_parameters(variant)
+    return product_parameters((*operands, *of_k, SPLIT_K, reduce_parameter(variant), INVARIANT, PERSISTENT, STREAM_K),
                               variant, 8, further_parameters(variant, 8, (workgroups_of(variant, "persistent=true and stream_k=true"),
                                                                           SHARE)))
 

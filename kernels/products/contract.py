@@ -55,6 +55,8 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
     most = {name: ag.most_stride(variant.tile[axis] // parts, bits, beside) // line * line for axis, name in enumerate("ab")}
     most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))
 
+    unless = " but for any_stride=true" if variant.schedule == DOTS else ""
+
     def stride(name: str, row: str, doc: str, minimum: int = 1, step: int = 1) -> ag.Parameter:
         return ag.Parameter(f"ld{name}", "run", int, f"elements from one {further.line} of {name.upper()} to the next{doc}",
                             minimum=minimum, maximum=most[name], multiple_of=step, default_from=further.stride_default(name) or row)
@@ -74,7 +76,7 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
         ag.Parameter("n", "run", int, "rows of B, columns of D", minimum=1, maximum=_MAX_EDGE),
         ag.Parameter("k", "run", int, "columns of A and B", minimum=depth, maximum=min(most["a"], most["b"]) // depth * depth,
                   multiple_of=depth),
-        *(stride(name, "k", f"; loads want a multiple of {line}" if line > 1 else "", line if further.strides else depth, line)
+        *(stride(name, "k", f"; loads want a multiple of {line}{unless}" if line > 1 else "", line if further.strides else depth, line)
           for name in "ab"),
         *(stride(name, "n", "") for name in "dc"),
         ag.Parameter("alpha", "run", float, "factor of A x B^T", default=1.0),

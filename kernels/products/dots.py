@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import asmgen as ag
+from asmgen.kernels.products.anyk import takes_any_stride
+from asmgen.kernels.products.anystride import ShiftedSide, after_loop, shifted_side
 from asmgen.kernels.products.direct import Position
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.factors import Factors
@@ -59,12 +61,20 @@ def dot_products(k: ag.TileBuilder, shape: ag.MatrixShape, a_first: bool, ends: 
     place(k, row0, column0)
     a, b = tiles(k, steps, row0, column0, fa.dtype, fb.dtype)
     memory, matrix = k.streams("memory", "matrix")
+    sides: list[ShiftedSide] = []
+    if takes_any_stride(k.parameters):
+        sides = [shifted_side(k, A, ahead + 1, a), shifted_side(k, B, ahead + 1, b, wave)]
 
     def step(t: ag.StepIndex) -> None:
         with k.stage(), memory:
-            ag.load(k, B[t + ahead], b.k(t + ahead), rows=wave)
-            ag.load(k, A[t + ahead], a.k(t + ahead))
+            for side in reversed(sides):
+                side.load(t + ahead)
+            if not sides:
+                ag.load(k, B[t + ahead], b.k(t + ahead), rows=wave)
+                ag.load(k, A[t + ahead], a.k(t + ahead))
         with k.stage(), matrix:
+            for side in sides:
+                side.shift(t)
             _multiply(k, shape, a_first, sums, A[t], B[t])
 
     k.pipeline(step, steps, ag.InOrder(), empty=True)
@@ -78,8 +88,15 @@ def dot_products(k: ag.TileBuilder, shape: ag.MatrixShape, a_first: bool, ends: 
         _multiply(k, shape, a_first, sums, last_a, last_b)
         k.registers.release(last_a.registers, last_b.registers)
 
-    with k.block("K tail", cold=True):
-        where_columns_are_left(k, multiply_last)
+    if sides:
+        k.registers.release("A", "B", "A_ends", "B_ends")
+        with after_loop(k, fa) as after:
+            asked = [side.ask_last(after) for side in sides]
+        for parts in zip(*(side.take_last(one) for side, one in zip(sides, asked, strict=True)), strict=True):
+            _multiply(k, shape, a_first, sums, *parts)
+    else:
+        with k.block("K tail", cold=True):
+            where_columns_are_left(k, multiply_last)
     _over_lanes(k, sums, corner.tile)
     ends(k, [corner], row0, column0, one, wave, overlaps=False, **factors).follow(k)
 

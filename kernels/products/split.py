@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.products.anyk import takes_any_k
+from asmgen.kernels.products.anyk import columns_kept, takes_any_k
 from asmgen.kernels.products.batch import batch_arguments, to_matrices
 from asmgen.kernels.products.contract import (
     DEALT,
@@ -230,14 +230,14 @@ _ALIKE = {"dtype": "bf16", "a_dtype": "e4m3", "b_dtype": "e4m3", "out": "bf16", 
 
 
 def timed_as(build: ag.Values) -> ag.Values:
-    """The build whose times are nearly those of one: of the nearest power of two of parts, of bf16 or e4m3 by rows, for whole steps of K,
-    without bias. What workgroups of the product take by the step is the same or nearly so, and the second kernel waits for its loads
-    together."""
+    """The build whose times are nearly those of one: of the nearest power of two of parts, of bf16 or e4m3 by rows, for whole steps of K
+    and strides of whole dwords, without bias. What workgroups of the product take by the step is the same or nearly so, and the second
+    kernel waits for its loads together."""
     split, alike = build["split_k"], {name: value for name, value in _ALIKE.items() if name in build}
     if build.get("scales") == "row":
         alike["scales"] = "tensor"
-    unless = ("persistent", "stream_k")
-    build = {name: value for name, value in build.items() if name not in ("any_k", "pointers") and (name not in unless or value)}
+    never, unless = ("any_k", "any_stride", "pointers"), ("persistent", "stream_k")
+    build = {name: value for name, value in build.items() if name not in never and (name not in unless or value)}
     return {**build, **alike, "split_k": _timed_parts(split)}
 
 
@@ -327,8 +327,13 @@ def all_steps(k: ag.TileBuilder, steps: ag.Reg) -> None:
 
 def _steps(k: ag.TileBuilder, steps: ag.Reg, up: bool) -> None:
     depth, columns = k.variant.tile[2], k.argument("k")
+    kept = columns_kept(k.parameters)
     if up:
         k.s_add_u32(steps, columns, depth - 1)
+        columns = steps
+    elif kept:
+        k.s_max_u32(steps, columns, kept)
+        k.s_sub_u32(steps, steps, kept)
         columns = steps
     k.s_lshr_b32(steps, columns, (depth - 1).bit_length())
 
