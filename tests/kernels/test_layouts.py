@@ -61,7 +61,7 @@ ELEMENTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("gemm-bf16", "gfx942", {"b_layout": "column", "split_k": 2},
      {"m": 13, "n": 27, "k": 199, "lda": 211, "batch": 2, "a_stride_batch": 2777}),
     ("gemm-fp8", "gfx950", {"a_layout": "column", "scales": "row", "a_dtype": "e5m2"}, {"m": 133, "n": 31, "k": 199}),
-    ("gemm-fp8", "gfx942", {}, {"m": 1, "n": 2, "k": 1}),
+    ("gemm-fp8", "gfx942", {}, {"m": 5, "n": 2, "k": 1}),
 ]
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.memorylimit import check_total, making_data
-from asmgen.tools import cli, runner
+from asmgen.tools import cli
+from asmgen.tools.running import runner
 from tests.clang_objects import needs_clang
 
 HUGE = ["run", "01-vector-add", "-p", "n=1000000000", "--device", "emulator"]
