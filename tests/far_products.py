@@ -1,6 +1,6 @@
 """Products whose operands span 2, 4 and 16 GiB of memory, of which only touched pages exist: `python -m tests.far_products`.
 
-Batches far apart, lines far apart of matrices by rows and by columns, strides that no wide load serves, products of few rows: 77
+Batches far apart, lines far apart of matrices by rows and by columns, strides that no wide load serves, products of few rows: 89
 cases, some bytes below and above each size.
 Values are small whole numbers, so D is exact in float32; what stands around each line of D is a canary.
 """
@@ -61,7 +61,7 @@ def built(build: tuple[tuple[str, Any], ...]) -> Built:
 
 
 def cases() -> list[FarCase]:
-    """65 of tiles, and 12 of few rows."""
+    """65 of tiles, and 24 of few rows."""
     small = {"m": 20, "n": 36, "k": 128}
     tiled, column = {"tile": "64x64x64"}, {"tile": "64x64x64", "a_layout": "column", "b_layout": "column"}
     found = []
@@ -83,6 +83,9 @@ def cases() -> list[FarCase]:
     for size, step in product((2 * GIB, 4 * GIB, 16 * GIB), (-1, 1)):
         found += [(dots, few | {"batch": 2, "b_stride_batch": size // 2 + 2 * step}),
                   (dots, few | {"ldb": min(size // 2 // 36 // 2 * 2 + 2 * step, (1 << 32) // 16 - (1 << 13))})]
+        odd = few | {"k": 1101, "lda": 1103, "ldb": 1105}  # rows that begin inside of dwords
+        found += [(dots | {"any_stride": True}, odd | {"batch": 2, "b_stride_batch": size // 2 + step}),
+                  (dots | {"any_stride": True}, odd | {"ldb": min(size // 2 // 36 // 2 * 2 + step, (1 << 32) // 16 - (1 << 13) + 1)})]
     return [FarCase(tuple(sorted(build.items())), tuple(sorted({"ldd": shape["n"] + _AROUND, **shape}.items()))) for build, shape in found]
 
 
