@@ -13,7 +13,8 @@ by side.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -111,8 +112,22 @@ def default_share(p: ag.Values) -> int:
     shares = Shares.of(p, 1)
     if not p["stream_k"] or not shares.streamed or not shares.chunks:
         return 1
-    tried = {shares.even, *(-(-shares.chunks // parts) for parts in range(1, min(shares.chunks, _MOST_PARTS) + 1))}
-    return min((share for share in tried if share >= shares.even), key=lambda share: (Shares.of(p, share).cost, share))
+    return _cheapest(replace(shares, alone=0, steps=0))
+
+
+@lru_cache(maxsize=1024)
+def _cheapest(shares: Shares) -> int:
+    """The share of least cost: a function of the workgroups, shared tiles and chunks alone, whatever whole tiles there are beside them.
+    A share costs its own steps at least, so those that alone take as long as the best are not tried."""
+    even, chunks = shares.even, shares.chunks
+    most = min(chunks, _MOST_PARTS, (chunks - 1) // (even - 1) if even > 1 else chunks)  # of more parts each is less than even
+    best, least = even, math.inf
+    for share in sorted({even, *(-(-chunks // parts) for parts in range(1, most + 1))}):
+        if min(share, chunks) * CHUNK >= least:
+            break
+        cost = replace(shares, share=share).cost
+        best, least = (share, cost) if cost < least else (best, least)
+    return best
 
 
 SHARE = ag.Parameter("share", "run", int, f"of stream_k=true: chunks of {CHUNK} steps that a workgroup has of shared tiles", minimum=1,

@@ -66,6 +66,18 @@ def test_each_step_is_made_once_and_each_slot_is_one_part(tiles: int, workgroups
     assert shares.is_cut == (kept > 0) and shares.cost == min(shares.share, steps // 4) * 4 + 20 * kept / workgroups
 
 
+@pytest.mark.parametrize(("tiles", "workgroups", "steps"), [
+    (1, 7, 64), (300, 256, 64), (511, 256, 33), (320, 256, 128), (3, 256, 7), (257, 256, 2048), (8, 4, 32), (1, 256, 9000), (26, 8, 700)])
+def test_the_default_share_costs_least_of_all_that_are_tried(tiles: int, workgroups: int, steps: int) -> None:
+    shape = {"m": 128, "n": 128 * tiles, "k": 64 * steps, "workgroups": workgroups}
+    values = LIBRARY.contract("gfx950", SMALL).resolve_run({**SMALL, **shape})
+    shared, chunks = tiles % workgroups, steps // 4
+    even = max(1, -(-shared * chunks // workgroups))
+    tried = {even, *(-(-chunks // parts) for parts in range(1, min(chunks, 512) + 1))} if shared else {1}
+    costs = {share: Shares.of(values, share).cost for share in tried if share >= even}
+    assert values["share"] == min(costs, key=lambda share: (costs[share], share))
+
+
 ANYWHERE = {**SMALL, "any_k": True, "pointers": True}
 CASES: list[dict[str, Any]] = [
     # ranges that begin and end within tiles, a K tail, cut rows and columns, alpha and C; in all orders
