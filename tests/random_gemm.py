@@ -15,6 +15,7 @@ import numpy as np
 
 from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.products.streams import CHUNK
 from asmgen.kernels.registry import family
 from asmgen.tools.buildsweep import Combinations
 from asmgen.tools.running.build import Built, build_kernel
@@ -25,6 +26,8 @@ ORDERS = ("lockstep", "serial", "random:5")
 MOST = 600
 ALL = 10  # one of so many cases runs in all orders, the others in one of them by turns
 TILES = 24  # of dot products along an edge
+CHUNKS = 3  # of a tile that workgroups share: as many parts of it
+TRIES = 5000  # shapes that are drawn for one that the contract takes; with A and B by columns of bytes it takes one of a hundred
 BUILDS = 60
 """Different builds: a build takes a second or more, and a run of another shape much less."""
 
@@ -42,13 +45,16 @@ def drawn_build(random: np.random.Generator) -> tuple[str, str, dict[str, Any]]:
 
 
 def drawn_shape(random: np.random.Generator, one: Built) -> dict[str, Any]:
-    """Run parameters that the contract takes."""
+    """Run parameters that the contract takes. Raises ContractError where it takes none of those that are drawn."""
     contract, build = one.kernel.contract, one.kernel.parameters
     steps, most, edges = contract.parameter("k").multiple_of, MOST, [MOST, MOST]
+    *of_d, of_k = map(int, str(build["tile"]).split("x"))
     if build["schedule"] == "dot-products":  # a workgroup has few elements of D and many columns of K
-        *of_d, of_k = map(int, str(build["tile"]).split("x"))
         most, edges = 4 * of_k, [TILES * one for one in of_d]
-    while True:
+    if build["stream_k"]:
+        most = max(most, CHUNKS * CHUNK * of_k)
+    refused = None
+    for _ in range(TRIES):
         m, n = (int(np.exp(random.uniform(0, np.log(edge + 1)))) for edge in edges)
         k = steps * int(random.integers(1, max(2, most // steps + 1)))
         shape: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": int(random.choice([1, 1, 2, 3])),
@@ -66,9 +72,11 @@ def drawn_shape(random: np.random.Generator, one: Built) -> dict[str, Any]:
                 shape[f"{name}_stride_batch"] = 0
         try:
             contract.resolve_run({**build, **shape})
-        except ContractError:
-            continue
-        return shape
+        except ContractError as error:
+            refused = error
+        else:
+            return shape
+    raise ContractError(f"of {TRIES} drawn shapes {contract.stem} takes none with {build}; the last one: {refused}")
 
 
 @cache
@@ -82,7 +90,10 @@ def failure(number: int, seed: int = 0) -> str:
     """Launch a case; what is wrong with it, or nothing."""
     random = np.random.default_rng([seed, number])
     name, one = built(BUILDS * seed + int(random.integers(BUILDS)))
-    shape = drawn_shape(random, one)
+    try:
+        shape = drawn_shape(random, one)
+    except ContractError as error:
+        return f"case {number}: {error}"
     parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
     for order in ORDERS if number % ALL == 0 else (ORDERS[number % len(ORDERS)],):
         report = run_kernel(family(name), one, parameters, "emulator", number, Options(order=order), program=one.kernel.program)

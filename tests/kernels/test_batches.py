@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from asmgen.author.contract.contract import ContractError
+from asmgen.author.contract.contract import ContractError, Rule
 from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.products.streams import CHUNK
 from asmgen.kernels.registry import family
 from asmgen.tools.running.build import build_kernel
 from asmgen.tools.running.runner import run_kernel
@@ -82,3 +86,18 @@ def test_some_of_the_random_products() -> None:
     from tests.random_gemm import failure
 
     assert [wrong for number in range(1) if (wrong := failure(number))] == []
+
+
+def test_drawn_shapes_have_tiles_in_several_parts_and_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of stream_k have chunks enough to be cut; and where no shape fits, `python -m tests.random_gemm` says so."""
+    from tests.random_gemm import drawn_shape
+
+    build = {"stream_k": True, "tile": "256x256x128"}
+    contract = family("gemm-fp8").contract("gfx950", build)
+    one: Any = SimpleNamespace(kernel=SimpleNamespace(contract=contract, parameters=contract.resolve_build(build)))
+    random = np.random.default_rng(1)
+    assert max(drawn_shape(random, one)["k"] for _ in range(8)) >= 2 * CHUNK * 128
+    monkeypatch.setattr("tests.random_gemm.TRIES", 20)
+    one.kernel.contract = replace(contract, rules=(*contract.rules, Rule("k must be 1", ("k",), lambda p: p["k"] == 1)))
+    with pytest.raises(ContractError, match="takes none with .*k must be 1"):
+        drawn_shape(random, one)
