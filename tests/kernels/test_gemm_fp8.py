@@ -100,6 +100,13 @@ def test_scales_of_blocks(build: dict[str, Any], shape: dict[str, int]) -> None:
     assert good(run({"scales": "block", "b_dtype": "e5m2"} | build, shape | {"alpha": 0.5, "beta": 1.0}))
 
 
+def test_whole_columns_of_block_scales_are_stored_at_once() -> None:
+    """Without C a tile whose columns are whole goes to memory by code of its own."""
+    build = {"tile": "128x256x128", "scales": "block", "a_layout": "column", "b_layout": "column"}
+    report = run(build, {"m": 120, "n": 256, "k": 128, "lda": 128})
+    assert good(report) and not executed_in_turns(report, built(tuple(build.items())))
+
+
 def test_halves_of_block_scales_stay_in_turn() -> None:
     """Of one step, too, which goes on at the last step's code; its memory stages hold barriers apart that order no data."""
     program = built((("scales", "block"),)).kernel.program
