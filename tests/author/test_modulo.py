@@ -76,6 +76,28 @@ def test_fills_get_as_much_of_their_round_trip_as_they_can() -> None:
     assert found.ticks[2] == 25  # after the barrier that follows its old read
 
 
+@pytest.mark.parametrize(("old", "new", "tick", "left"), [
+    (3, 30, 12, (9,)), (3, 30, 9, (9,)), (7, 30, 12, (9,)),  # the fill stands after the later barrier, which leaves it more time
+    (3, 27, 12, (5,)),  # its new read comes before the later barrier of the next step
+    (3, 30, 6, None)])  # it stands after the earlier barrier, and the later one leaves it more time
+def test_a_barrier_goes_that_nothing_relies_on_where_fills_stand(old: int, new: int, tick: int, left: tuple[int, ...] | None) -> None:
+    search = BarrierSearch([FillKind(old, new, 22)], [0], [], [5, 9], 20, 1)
+    both = search.best(2)
+    assert both is not None and both.barriers == (5, 9)
+    found = search.without_idle(both, [tick])
+    assert (None if found is None else found.barriers) == left
+
+
+def test_a_barrier_stays_that_computed_values_need() -> None:
+    kinds = [FillKind(3, 30, 22)]
+    for holds, left in (([(8, 10)], (9,)), ([(4, 6), (8, 10)], None)):
+        search = BarrierSearch(kinds, [0], holds, [5, 9], 20, 1)
+        both = search.best(2)
+        assert both is not None and both.barriers == (5, 9)
+        found = search.without_idle(both, [12])
+        assert (None if found is None else found.barriers) == left
+
+
 def test_many_equal_choices_of_barriers_take_no_time() -> None:
     """Fills that no choice serves in time: a bound does not cut, and all choices would be 36,000."""
     kinds = [FillKind(old=-number, new=170, settle=400) for number in range(8)]

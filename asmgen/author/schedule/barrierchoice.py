@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from operator import sub
+from operator import le, sub
 from typing import NamedTuple
 
 Ticks = tuple[int, int]
@@ -88,6 +88,30 @@ class BarrierSearch:
             serving = itertools.islice(self._serving(count), _EXACT)
             found = next(filter(None, map(self._choice, serving)), None)
         return self._moved(found)
+
+    def without_idle(self, choice: BarrierChoice, ticks: Sequence[int]) -> BarrierChoice | None:
+        """A choice with a barrier less that serves all, also fills that stand in these ticks, and leaves each as much of its round trip;
+        None if there is none."""
+        late = self._late(choice.barriers, ticks)
+        for idle in choice.barriers:
+            rest = tuple(barrier for barrier in choice.barriers if barrier != idle)
+            its = self._late(rest, ticks) if rest else None
+            alike = late is not None and its is not None and all(map(le, its, late))
+            fewer = self._choice(rest) if alike else None
+            if fewer is not None:
+                return fewer
+        return None
+
+    def _late(self, barriers: Sequence[int], ticks: Sequence[int]) -> list[int] | None:
+        """What each of fills in these ticks lacks of its round trip; None if one does not stand between barriers."""
+        ranges = self._ranges(barriers)
+        late = []
+        for kind, tick in zip(self.fills, ticks, strict=True):
+            first, last, wanted = (part[kind] for part in ranges)
+            if not first <= tick <= last:
+                return None
+            late.append(max(0, tick - wanted))
+        return late
 
     def _first_best(self, choices: Iterable[tuple[int, ...]], found: BarrierChoice | None = None) -> BarrierChoice | None:
         """The first of the choices with the most slack, or `found` if none has more."""

@@ -21,19 +21,40 @@ _SHARES = (1.0, 0.5, 0.25, 0.0)  # of the time in which an access of LDS settles
 
 
 def place_fills(order: PartialOrder, known: Mapping[int, int]) -> tuple[int, ...]:
-    """Place barriers and fills between the reads whose ticks are `known`; the ticks of the barriers."""
-    choice = _chosen(order, known)
-    if choice is None:
+    """Place barriers and fills between the reads whose ticks are `known`; the ticks of the barriers. A barrier whose fills found no room
+    before the next one orders nothing: without it they are placed once more."""
+    chosen = _chosen(order, known)
+    if chosen is None:
         return ()
-    for barrier in choice.barriers:
-        _take_barrier(order, barrier)
-    _place_in_ranges(order, choice)
+    choice, search, numbers = chosen
+    fewer: BarrierChoice | None = choice
+    placed = order
+    while fewer is not None:
+        begun = order.copy(order.exact, order.spread)
+        try:
+            _place_choice(order, fewer, numbers)
+        except NoRoom:
+            if placed is order:
+                raise
+            order.go_back(placed)
+            break
+        choice, placed = fewer, order.copy(order.exact, order.spread)
+        fewer = search.without_idle(choice, [order.at[number] for number in plain_fills(order)])
+        if fewer is not None:
+            order.go_back(begun)
     return choice.barriers
 
 
-def _chosen(order: PartialOrder, known: Mapping[int, int]) -> BarrierChoice | None:
-    """The barriers that serve all handoffs and lose fewest ticks, and the range of each fill by its number among them; None where there are
-    no handoffs."""
+def _place_choice(order: PartialOrder, choice: BarrierChoice, numbers: Sequence[int]) -> None:
+    """Place a choice's barriers, and the fills between them; `numbers` are those of the fills' kinds."""
+    for barrier in choice.barriers:
+        _take_barrier(order, barrier)
+    _place_in_ranges(order, choice._replace(ranges=tuple(choice.ranges[number] for number in numbers)))
+
+
+def _chosen(order: PartialOrder, known: Mapping[int, int]) -> tuple[BarrierChoice, BarrierSearch, list[int]] | None:
+    """The barriers that serve all handoffs and lose fewest ticks, how they were found, and the number of each fill's kind; None where there
+    are no handoffs."""
     step, length = order.step, order.length
     fills, grid = step.of(UnitKind.FILL), _barrier_ticks(order)
     if not fills and not any(step.kinds[handoff.write] is UnitKind.COMPUTE for handoff in step.handoffs):
@@ -53,7 +74,7 @@ def _chosen(order: PartialOrder, known: Mapping[int, int]) -> BarrierChoice | No
             if best is not None and best.slack >= 0:
                 break
         if best is not None:
-            return best._replace(ranges=tuple(best.ranges[number] for number in numbers))
+            return best, search, numbers
     unit = step.units[next(iter([*fills, *step.of(UnitKind.COMPUTE)]))]
     raise NoRoom(unit, f"with {_MOST_BARRIERS} barriers a step not every shared tile can be read and refilled{_beside(order, unit)}; more "
                        "stages of LDS would work")
