@@ -20,7 +20,7 @@ from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles, WordCells
 from asmgen.emulator.carried.comparisons import Comparisons
 from asmgen.emulator.carried.handleatomics import Change
-from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, result_writer, slots_of, writer
+from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, element_writer, slots_of, writer
 from asmgen.emulator.carried.tracker import Rules
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import Group
@@ -184,14 +184,14 @@ class AlgebraRules(Rules):
         mode, name = float_mode(carrier.machine.binding_mode), instruction.name
         factor = 1 if instruction.modifiers.get("mul") == 2 else 2 if instruction.modifiers.get("mul") == 4 else 0
         factor = -1 if instruction.modifiers.get("div") else factor
-        put, nibbles = result_writer(instruction, carrier, WIDTHS[kind]), WIDTHS[kind] // 4
+        put = element_writer(instruction, carrier, WIDTHS[kind])
         clears = _cleared(instruction, carrier, first=1)
 
         def step(group: Group) -> None:
             sources = [_source(slot, group, table, cells) for slot in slots]
             numbers = rule(mode, name, sources)
             clears(group)
-            put(group, at_top(table.made(numbers.scaled(factor) if factor else numbers, kind), nibbles))
+            put(group, table.made(numbers.scaled(factor) if factor else numbers, kind))
 
         return step
 

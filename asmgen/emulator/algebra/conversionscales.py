@@ -47,7 +47,9 @@ def kept(numbers: Residues, values: Any, kind: str, arch: Architecture, saturate
     values = np.asarray(values, np.float64)
     most, half_unit = largest(kind, arch)
     fits = np.abs(values) < most + half_unit
+    if fits.all():
+        return numbers.broadcast(np.broadcast_shapes(numbers.shape, fits.shape))
     found = numbers.where(fits, Residues.missing(numbers.shape))
-    if saturates and not fits.all():
+    if saturates:
         found = found.where(fits | np.isnan(values), table.constants.embedded(np.copysign(most, values)))
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.algebra.residues import HAS_E, Constants, Residues
+from asmgen.emulator.algebra.residues import HAS_E, Constants, Residues, zeros
 from asmgen.emulator.carried.cells import UNKNOWN
 from asmgen.isa.arch import Architecture
 from asmgen.isa.formats import hardware_format
@@ -76,11 +76,11 @@ class Elements:
     def numbers(self, ids: Ids, kind: str, values: Callable[[], Any]) -> Residues:
         """What elements are, read as a format; where there is none, the run's own value, which `values` gives."""
         ids = np.asarray(ids)
-        has, fits = self._has[ids], self._encoding[ids] == ENCODINGS[kind]
-        q, p = (self._residues[row][ids].astype(np.uint64) for row in range(2))
+        has, fits = self._has.take(ids), self._encoding.take(ids) == ENCODINGS[kind]
+        q, p = (self._residues[row].take(ids).astype(np.uint64) for row in range(2))
         if fits.all() and not (has & HAS_E).any():
-            return Residues(q, p, np.broadcast_to(np.uint64(0), q.shape), has)
-        found = Residues.of(q, p, self._residues[2][ids].astype(np.uint64), np.where(fits, has, np.uint8(0)))
+            return Residues(q, p, zeros(q.shape), has)
+        found = Residues.of(q, p, self._residues[2].take(ids).astype(np.uint64), np.where(fits, has, np.uint8(0)))
         plain = ids == 0
         return self.constants.embedded(values()).where(plain, found) if plain.any() else found
 

@@ -50,6 +50,8 @@ def _exp2(mode: FloatMode, name: str, sources: Sequence[Given]) -> Residues:
     """exp2(-inf) is 0, of which everything is known."""
     nothing = np.asarray(sources[0].value) == -np.inf
     found = sources[0].numbers.exp2()
+    if not nothing.any():
+        return found
     zero = Residues.of(np.zeros(found.shape, np.uint64), 0, 0, 3)
     return zero.where(nothing, found)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,22 @@ def power(base: Words, exponent: Words | int, modulus: int) -> Words:
     return result
 
 
+@lru_cache(maxsize=256)
+def _everywhere(number: int, dtype: type[np.uint64] | type[np.uint8], shape: tuple[int, ...]) -> NDArray[Any]:
+    """One number at each place, in the memory of one: nobody can write there."""
+    return np.broadcast_to(dtype(number), shape)
+
+
+def zeros(shape: tuple[int, ...]) -> Words:
+    """Residues that are not known."""
+    return _everywhere(0, np.uint64, shape)
+
+
+def shaped(part: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """As np.broadcast_to, which takes as long as an operation of a wave where there is nothing to do."""
+    return part if part.shape == shape else np.broadcast_to(part, shape)
+
+
 @dataclass(frozen=True)
 class Residues:
     """Arrays of numbers; `has` says which residues are known. The others are 0."""
@@ -77,18 +94,19 @@ class Residues:
         """From arrays or numbers of any shapes that broadcast; residues that `has` does not name become 0."""
         flags = np.asarray(has, np.uint8)
         parts = [np.where(flags & bit, np.asarray(part, np.uint64), np.uint64(0)) for part, bit in ((q, HAS_Q), (p, HAS_P), (e, HAS_E))]
-        shape = np.broadcast_shapes(*(part.shape for part in parts))
-        return cls(*(np.broadcast_to(part, shape) for part in (*parts, flags)))
+        shape = np.broadcast(*parts).shape
+        return cls(*(shaped(part, shape) for part in (*parts, flags)))
 
     @classmethod
     def exact(cls, q: Words, p: Words) -> Residues:
         """Numbers of which both residues are known, arrays of one shape."""
-        return cls(q, p, np.broadcast_to(np.uint64(0), q.shape), np.broadcast_to(np.uint8(HAS_Q | HAS_P), q.shape))
+        return cls(q, p, zeros(q.shape), _everywhere(HAS_Q | HAS_P, np.uint8, q.shape))
 
     @classmethod
     def missing(cls, shape: tuple[int, ...]) -> Residues:
         """Residues of which nothing is known."""
-        return cls.of(np.zeros(shape, np.uint64), 0, 0, 0)
+        nothing = zeros(shape)
+        return cls(nothing, nothing, nothing, _everywhere(0, np.uint8, shape))
 
     @classmethod
     def random(cls, generator: np.random.Generator, shape: tuple[int, ...]) -> Residues:
@@ -130,7 +148,7 @@ class Residues:
 
     def broadcast(self, shape: tuple[int, ...]) -> Residues:
         """As np.broadcast_to."""
-        return self._each(lambda part: np.broadcast_to(part, shape))
+        return self if self.shape == shape else self._each(lambda part: np.broadcast_to(part, shape))
 
     def _numbers(self) -> bool:
         """Whether all are known as numbers, and none is a logarithm."""
