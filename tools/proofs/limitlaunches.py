@@ -25,15 +25,14 @@ from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.contractlimits import limit_launches
 from asmgen.tools.proofs.guards import Guards
-from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues, ones, word_of
+from asmgen.tools.proofs.launchvalues import APART, given_numbers
+from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues, ones
 
 Truths = NDArray[np.bool_]
 _IDS = ("workgroup.", "item.")
 _CORNERS, _DRAWN, _SEED = 32, 16, 5
 """Samples of each wave of each launch: all ends of three ids, of lanes and of beginnings of tensors, and drawn ones."""
-_POINTERS, _APART, _ADDRESSES = 1 << 44, 1 << 40, 1 << 48
-_LOWER = (0, WORD - 4096)
-"""The lower words of addresses at which tensors begin: with the latter, the upper word needs a carry at once."""
+_ADDRESSES = 1 << 48
 _MEMORY = 1 << 39
 """Bytes that no tensor exceeds: a GPU has fewer than 512 GiB (docs/facts)."""
 
@@ -138,7 +137,6 @@ class LimitCheck:
     def __init__(self, report: AddressReport, contract: KernelContract, build: Values, judged: SeenAtLimits | None = None) -> None:
         self.judged = SeenAtLimits() if judged is None else judged
         self._report, self._contract, self._build = report, contract, build
-        self._number = {variable.name: number for number, variable in enumerate(report.algebra.variables) if variable.given}
         x, y, z = contract.workgroup
         self._waves = -(-x * y * z // LANES)
         self._guards, self._makings, self._identities = Guards(report), Makings(report.algebra), Identities(report.algebra)
@@ -327,17 +325,7 @@ class LimitCheck:
         places = np.broadcast_arrays(np.arange(shape[0])[:, None, None], np.arange(shape[1])[:, None], corners >> 4 & 1)
         numbers, waves, begins = (one.reshape(-1) for one in places)
         groups, items = np.stack(ids, -1).reshape(-1, len(ids)), waves * LANES + lanes.reshape(-1)
-        given, pointers = dict[int, Numbers](), 0
-        for name, number in self._number.items():
-            if name.startswith("workgroup."):
-                given[number] = groups[:, "xyz".index(name[-1])]
-            elif name.startswith("item."):
-                given[number] = items >> int(name.removeprefix("item.")) & 1
-            elif self._report.algebra.variables[number].high >= WORD:
-                pointers += 1
-                given[number] = _POINTERS + pointers * _APART + np.array(_LOWER)[begins]
-            elif not any(isinstance(launch.get(name, ""), str) for launch in launches):
-                given[number] = np.array([word_of(launch[name]) for launch in launches], np.int64)[numbers]
+        given = given_numbers(self._report.algebra, launches, numbers, groups, items, begins)
         return _Samples(numbers, groups, waves, items, TermValues(self._makings, given, len(items)))
 
     def _note_masks(self, samples: _Samples, formula: _Formula, launches: Sequence[Mapping[str, Any]]) -> None:
@@ -385,14 +373,14 @@ class LimitCheck:
                     and variables[monomial[0]].given and variables[monomial[0]].high >= WORD]
         if len(pointers) != 1:
             return np.ones(values.samples, bool)
-        return np.asarray(abs(values.of(tuple(one for one in whole if one not in pointers)).astype(object)) < _APART, bool)
+        return np.asarray(abs(values.of(tuple(one for one in whole if one not in pointers)).astype(object)) < APART, bool)
 
     def _falls(self, values: TermValues, access: _Access, formula: _Formula, off: Numbers) -> Truths:
         """Where an access that is `off` is meant for a tensor that can exist, and is not dropped: a buffer instruction reads 0 beyond the
         buffer's end, and writes nothing."""
         term = access.term
         meant = values.of(term).astype(object) - (values.of(self._part(term)) + off if formula.inner else off)
-        falls = np.asarray(meant % _APART < _MEMORY, bool) & self._near(values, term)
+        falls = np.asarray(meant % APART < _MEMORY, bool) & self._near(values, term)
         if falls.any() and access.records and None not in access.records and not formula.inner:
             offset = values.of(term) % WORD
             within = [np.asarray(offset < values.of(most) % WORD, bool) for most in access.records if most is not None]
