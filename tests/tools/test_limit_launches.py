@@ -16,7 +16,7 @@ from asmgen.reader.assembly import read_text
 from asmgen.tools.proofs.addressrun import run_addresses
 from asmgen.tools.proofs.contractlimits import greatest_grid, limit_launches
 from asmgen.tools.proofs.guards import Guards
-from asmgen.tools.proofs.limitlaunches import LimitCheck, Wrap
+from asmgen.tools.proofs.limitlaunches import LimitCheck, SeenAtLimits, Wrap
 from asmgen.tools.proofs.proofclasses import steady
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.running.build import Built, build_kernel
@@ -123,21 +123,56 @@ def test_one_access_in_range_is_enough(records: int, wraps: bool) -> None:
     assert isinstance(found, Wrap) == wraps
 
 
-@pytest.mark.parametrize(("code", "rows", "idle"), [
-    ("s_and_b32 s3, s2, 0x7fff\ns_lshl_b32 s3, s3, 2\n", 3, True), ("s_lshl_b32 s3, s2, 12\ns_and_b32 s3, s3, 0xffff0\n", 3, True),
-    ("s_and_b32 s3, s2, 1\ns_lshl_b32 s3, s3, 2\n", 3, False),
-    ("s_and_b32 s3, s2, 1\ns_lshl_b32 s3, s3, 2\n", 2, True), ("s_and_b32 s3, s2, -2\ns_lshl_b32 s3, s3, 2\n", 2, False)])
-def test_a_mask_that_leaves_out_what_no_launch_has_is_unknown(code: str, rows: int, idle: bool) -> None:
-    """Rows beyond those of the launches, of which there may be 2^30, are stored where others are. Where a mask leaves out bits of a launch
-    that is right, the code means it."""
+_ROW = "s_lshl_b32 s3, s3, 2\n"
+_LANE = f"v_mov_b32 v4, s2\n{{}}s_nop 1\nv_readfirstlane_b32 s3, v4\n{_ROW}"
+_FIELDS = f"s_and_b32 s90, s2, {{}}\ns_and_b32 s91, s2, 1\ns_or_b32 s3, s90, s91\n{_ROW}"
+IDLE = {
+    "a mask": f"s_and_b32 s3, s2, 0x7fff\n{_ROW}", "a mask of bytes": "s_lshl_b32 s3, s2, 12\ns_and_b32 s3, s3, 0xffff0\n",
+    "a bit that is cleared": f"s_mov_b32 s3, s2\ns_bitset0_b32 s3, 20\n{_ROW}", "its contrary": f"s_andn2_b32 s3, s2, 0x100000\n{_ROW}",
+    "a mask with holes": f"s_and_b32 s3, s2, 0xff0ff0ff\n{_ROW}", "with many": f"s_and_b32 s3, s2, 0x555550ff\n{_ROW}",
+    "one hole of two": _FIELDS.format("0xffeffffe"), "a mask, twice": f"s_and_b32 s3, s2, 0x555550ff\ns_and_b32 s3, s3, 0x555550ff\n{_ROW}",
+    "a minimum": f"s_min_u32 s3, s2, 0x100000\n{_ROW}", "of lanes": _LANE.format("v_min_i32 v4, 0x100000, v4\n"),
+    "a row that wraps at 2^20": f"s_lshr_b32 s90, s2, 20\ns_lshl_b32 s90, s90, 20\ns_sub_u32 s3, s2, s90\n{_ROW}",
+    "a bit that is set and taken away": f"s_or_b32 s3, s2, 0x100000\ns_sub_u32 s3, s3, 0x100000\n{_ROW}",
+    "a bit that is turned": f"s_xor_b32 s3, s2, 0x100000\ns_sub_u32 s3, s3, 0x100000\n{_ROW}",
+    "a choice of bits": _LANE.format("v_mov_b32 v5, 0xfffff\nv_bfi_b32 v4, v5, v4, 0\n"),
+    "a choice of bytes": _LANE.format("v_mov_b32 v5, 0x0c020100\nv_perm_b32 v4, v4, v4, v5\n"),
+    "a quotient that is taken away": f"s_mul_hi_u32 s90, s2, 4096\ns_sub_u32 s3, s2, s90\n{_ROW}"}
+ACTS = {
+    "a mask of all rows": f"s_and_b32 s3, s2, 0x3fffffff\n{_ROW}", "a bit of no row": f"s_mov_b32 s3, s2\ns_bitset0_b32 s3, 31\n{_ROW}",
+    "a hole that launches have": _FIELDS.format(-2), "a minimum that no row exceeds": f"s_min_u32 s3, s2, 0x40000000\n{_ROW}",
+    "the last bit alone": f"s_and_b32 s3, s2, 1\n{_ROW}"}
+
+
+@pytest.mark.parametrize("name", [*IDLE, *ACTS])
+def test_what_did_nothing_in_a_launch_and_does_something_at_limits_is_unknown(name: str) -> None:
+    """Rows beyond those of launches, of which there may be 2^30, are stored where others are. What acts in a launch that is right, the
+    code means."""
+    judged = with_row({**IDLE, **ACTS}[name], 3).judged
+    assert (judged.idle() is not None) == (name in IDLE)
+
+
+def test_what_a_launch_of_few_rows_shows_a_longer_one_does() -> None:
+    """Rows 0 and 1 have no bit but the last one. Launches together show what one does not, in each order; which one would is found."""
+    last = ACTS["the last bit alone"]
+    check = with_row(last, 2)
+    assert check.judged.idle() and check.acting([{"m": rows, "n": 64} for rows in (1, 2, 3, 4)]) == 2
+    assert not with_row(last, 3, check.judged).judged.idle() and check.acting([{"m": 3, "n": 64}]) is None
+    assert not with_row(last, 2, with_row(last, 3).judged).judged.idle()
+
+
+def with_row(code: str, rows: int, judged: SeenAtLimits | None = None) -> LimitCheck:
+    """Of 02-row-sum with other code for where a row's sum is stored."""
     library = family("02-row-sum")
     built = build_kernel(library, "gfx942", {}, verify=False)
     contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
     old = next(one for one in program.instructions if one.text.startswith("s_lshl_b32 s3, s2, 2"))
     (new,) = read_text(f"{code}s_endpgm\n", "gfx942")
     wrong = program.with_items(item for one in program.items for item in (new.instructions[:-1] if one is old else (one,)))
-    check = LimitCheck(run_addresses(library, built, contract.resolve_run({**build, "m": rows, "n": 64}), program=wrong), contract, build)
-    assert check.wrap() is None and (check.judged.idle() is not None) == idle
+    values = contract.resolve_run({**build, "m": rows, "n": 64})
+    check = LimitCheck(run_addresses(library, built, values, program=wrong), contract, build, judged)
+    assert check.wrap() is None
+    return check
 
 
 def test_rows_of_a_descriptor_are_not_followed() -> None:

@@ -36,8 +36,9 @@ from asmgen.tuning.started import launch_list, upload, values_of
 
 @dataclass(frozen=True)
 class AddressReport:
-    """All sequences of addresses of a launch of `program`, with the table that they are terms of, and the decisions of waves. `met` says,
-    by instruction and wave, how many branches the wave had met at each execution; `lanes`, by store, wave and term, where lanes stored."""
+    """All sequences of addresses of a launch of `program` with `parameters`, with the table that they are terms of, and the decisions of
+    waves. `met` says, by instruction and wave, how many branches the wave had met at each execution; `lanes`, by store, wave and term,
+    where lanes stored."""
 
     sequences: tuple[AddressSequence, ...]
     table: TermTable
@@ -46,6 +47,7 @@ class AddressReport:
     program: Program
     met: Mapping[tuple[int, int], Sequence[int]]
     lanes: Mapping[tuple[int, int], Mapping[Term | None, NDArray[np.bool_]]]
+    parameters: Mapping[str, Any]
 
     @property
     def algebra(self) -> Polynomials:
@@ -107,4 +109,4 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
         terms = rules.state.table.terms
         lanes = {key: {terms[number]: active for number, active in by_term.items()} for key, by_term in rules.accesses.lanes.items()}
         return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1], rules.decisions, followed,
-                             rules.accesses.met, lanes)
+                             rules.accesses.met, lanes, parameters)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.contractlimits import limit_launches
 from asmgen.tools.proofs.guards import Guards
+from asmgen.tools.proofs.idleparts import FormsSeen, IdleParts
 from asmgen.tools.proofs.launchvalues import APART, given_numbers
 from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues, ones
 
@@ -52,18 +53,18 @@ class Wrap:
 class SeenAtLimits:
     """What launches of one program showed so far. `formulas` are those that were checked at the limits, with the decisions before them;
     `ways` (instruction, branch, what SCC was) those that led waves to accesses; `needed` such ways that legal launches need: the access
-    would wrap there by the formula of the other way, and is judged by its own one in a launch that went it. `masks` leave out bits at the
-    limits, with what to say of each; `acted` those that did so in a launch."""
+    would wrap there by the formula of the other way, and is judged by its own one in a launch that went it. `forms` of functions are what
+    these were in all launches; `others` are functions that are none of their forms at the limits, with what to say of each."""
 
     formulas: set[tuple[bytes, ...]] = field(default_factory=set)
     ways: set[tuple[int, int, bool]] = field(default_factory=set)
     needed: dict[tuple[int, int, bool], tuple[str, str]] = field(default_factory=dict)
-    masks: dict[bytes, str] = field(default_factory=dict)
-    acted: set[bytes] = field(default_factory=set)
+    forms: FormsSeen = field(default_factory=FormsSeen)
+    others: dict[bytes, str] = field(default_factory=dict)
 
     def idle(self) -> str | None:
-        """What to say of a mask that left out nothing in any launch, if there is one."""
-        return next((said for mask, said in self.masks.items() if mask not in self.acted), None)
+        """What to say of a function that did nothing in any launch, if there is one that does something at the limits."""
+        return next((said for function, said in self.others.items() if self.forms.left[function]), None)
 
     def unseen(self) -> tuple[str, str] | None:
         """An access and a branch, whose other way no launch went on to the access."""
@@ -128,6 +129,11 @@ class _Samples:
     items: NDArray[np.int64]
     values: TermValues
     otherwise: dict[tuple[str, tuple[Term, Term], bool], Truths] = field(default_factory=dict)
+    _formed: dict[frozenset[int], TermValues] = field(default_factory=dict)
+
+    def formed(self, forms: Mapping[int, Sequence[Term]]) -> TermValues:
+        """Terms with variables that are one of some forms, kept."""
+        return self._formed.setdefault(frozenset(forms), self.values.formed(forms))
 
 
 class LimitCheck:
@@ -142,13 +148,11 @@ class LimitCheck:
         self._guards, self._makings, self._identities = Guards(report), Makings(report.algebra), Identities(report.algebra)
         self._parts: dict[Term, Term] = {}
         self._inner: dict[Term, Term] = {}
+        self._states: dict[Term, bytes] = {}
         self._marked, self._looked = 0, 0
-        algebra = report.algebra
-        masks = {number: self._identities.of((((number,), 1),)) for number in algebra.masked}
-        self.judged.acted.update(mask for number, mask in masks.items() if number in algebra.acted)
-        self._masks = {number: mask for number, mask in masks.items() if mask not in self.judged.acted}
-        self._idle = frozenset(self._masks)
-        self._signs = _signs(algebra)
+        self._idle = IdleParts(report, contract, self._makings, self._identities, self.judged.forms)
+        self._forms = self._idle.forms()
+        self._signs = _signs(report.algebra)
         self._names: dict[Term, frozenset[str]] = {}
         self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int]]] = {}
         self.launches = 0
@@ -172,8 +176,8 @@ class LimitCheck:
                 return f"the time was over before {len(parts)} formulas that may wrap were computed at the contract's limits"
             try:
                 first = self._first(samples, formula)
-                if formula.inner and self._idle and first is None:
-                    self._note_masks(samples, formula, launches)
+                if formula.inner and first is None:
+                    self._note_idle(samples, formula, launches)
             except (KeyError, TypeError, ValueError) as error:
                 unknown = unknown or f"what may wrap is made of what is not followed ({error})"
                 continue
@@ -216,6 +220,16 @@ class LimitCheck:
             found += [int(samples.launches[int(np.argmax(there))])] if there.any() else []
         return min(found, default=None)
 
+    def acting(self, launches: Sequence[dict[str, Any]]) -> int | None:
+        """The number of the first of some launches in which a function does something that did nothing in those followed, and does at the
+        limits."""
+        left = {number: forms for number, forms in self._idle.forms().items() if self._idle.name(number) in self.judged.others}
+        samples = self._samples(launches) if left and launches else None
+        if samples is None:
+            return None
+        there = [~samples.values.is_formed(number, forms) for number, forms in left.items()]
+        return min((int(samples.launches[int(np.argmax(one))]) for one in there if one.any()), default=None)
+
     def _formulas(self) -> list[_Formula]:
         """What may wrap and was not checked before."""
         found, new = dict[tuple[bytes, ...], _Formula](), set[tuple[bytes, ...]]()
@@ -238,7 +252,8 @@ class LimitCheck:
                         continue
                     leading = guards.of(sequence.instruction, wave, place)
                     either = tuple(one for one in guards.before(sequence.instruction, wave, place) if self._compares(one, part))
-                    key = (self._identities.of(part), b"in" * inner, name, *sorted(map(self._text, leading)), b"", *map(self._text, either))
+                    ways = (*sorted(map(self._text, leading)), b"", *map(self._text, either))
+                    key = (self._identities.of(part), self._inside(part) if inner else b"", name, *ways)
                     seen = (*key, sequence.what.encode(), self._identities.of(term), b"%d" % (wave % self._waves))
                     if seen in self.judged.formulas:
                         continue
@@ -276,20 +291,22 @@ class LimitCheck:
                 found += {(tuple(sorted(rest)), -coefficient)}.intersection(term)
         return self._part(term) + tuple(found)
 
-    def _unmasked(self, term: Term) -> Term:
-        """These, and those that say what masks leave out that left out nothing in a launch."""
-        return self._without(term) + tuple(one for one in term if not self._idle.isdisjoint(one[0]))
-
     def _within(self, term: Term) -> Term:
         """The monomials of an address that another wraps within."""
         if term not in self._inner:
             variables = self._report.algebra.variables
             for number in range(self._looked, len(variables)):  # each is made of earlier ones
                 wraps = any(isinstance(part, tuple) and self._without(part) for part in variables[number].made_of)
-                self._marked |= (wraps or number in self._report.algebra.cut or number in self._idle) << number
+                self._marked |= (wraps or number in self._report.algebra.cut or number in self._forms) << number
             self._looked, own = len(variables), self._part(term)
             self._inner[term] = tuple(one for one in term if one not in own and self._makings.of((one,)) & self._marked)
         return self._inner[term]
+
+    def _inside(self, part: Term) -> bytes:
+        """Not empty. What its functions were in launches before makes it another formula to check."""
+        if part not in self._states:
+            self._states[part] = b"in" + self._idle.state(number for number in ones(self._makings.of(part)) if number in self._forms)
+        return self._states[part]
 
     def _ends(self, records: Sequence[AddressSequence], sequence: AddressSequence) -> bytes:
         """What names the ends of the buffers that a sequence's instruction accesses."""
@@ -328,20 +345,26 @@ class LimitCheck:
         given = given_numbers(self._report.algebra, launches, numbers, groups, items, begins)
         return _Samples(numbers, groups, waves, items, TermValues(self._makings, given, len(items)))
 
-    def _note_masks(self, samples: _Samples, formula: _Formula, launches: Sequence[Mapping[str, Any]]) -> None:
-        """Note masks of an address that leave out bits at the limits, and did not in the launch: it is not known that they should."""
-        first = self._first(samples, formula, self._unmasked)
-        if first is None:
-            return
-        for number in ones(self._makings.of(formula.part)):
-            if number in self._idle and samples.values.variable(number).values[first[0]]:
-                launch = dict(launches[int(samples.launches[first[0]])])
-                self.judged.masks.setdefault(self._masks[number], f"a mask leaves out bits, which it did in no launch followed, of the "
-                    f"{formula.sequence.what} of `{formula.sequence.instruction.text}`, with {launch}")
+    def _note_idle(self, samples: _Samples, formula: _Formula, launches: Sequence[Mapping[str, Any]]) -> None:
+        """Note functions of an address that did nothing in launches, and do something at the limits: it is not known that they should."""
+        left = [number for number in ones(self._makings.of(formula.part)) if number in self._forms
+                and self._idle.name(number) not in self.judged.others]
+        while left:
+            first = self._first(samples, formula, samples.formed({number: self._forms[number] for number in left}))
+            if first is None:
+                return
+            alone = [number for number in left
+                     if self._first(samples, formula, samples.formed({number: self._forms[number]})) is not None]
+            found = alone or [number for number in left if not samples.values.is_formed(number, self._forms[number])[first[0]]]
+            for number in found:  # else several do it together, as two masks of the same bits
+                self.judged.others[self._idle.name(number)] = f"`{self._report.algebra.variables[number].name}`, of which the " \
+                    f"{formula.sequence.what} of `{formula.sequence.instruction.text}` is made, did nothing in all launches followed, " \
+                    f"and does something with {dict(launches[int(samples.launches[first[0]])])}"
+            left = [number for number in left if number not in found]
 
-    def _first(self, samples: _Samples, formula: _Formula, without: Callable[[Term], Term] | None = None) -> tuple[int, int] | None:
+    def _first(self, samples: _Samples, formula: _Formula, otherwise: TermValues | None = None) -> tuple[int, int] | None:
         """The first sample with a wrap, and by how much it is off. Where a wave would go another way to the access, that is noted, and is
-        no wrap."""
+        no wrap. For an inner part, by how much it is off what it is `otherwise`, by default without wraps."""
         values = samples.values
         left = np.isin(samples.waves, [*formula.waves])
         for decision in formula.leading:
@@ -350,16 +373,16 @@ class LimitCheck:
             return None
         off: Numbers = values.of(formula.part).astype(object)
         if formula.inner:
-            off = off - values.otherwise(without or self._without).of(formula.part)
+            off = off - (otherwise or values.otherwise(self._without)).of(formula.part)
         left &= np.asarray(off != 0, bool)
         if left.any():
             left &= np.logical_or.reduce([np.isin(samples.waves, [*waves]) & self._falls(values, access, formula, off)
                                           for access, waves in formula.accesses.items()])
         for decision in formula.open if left.any() else ():
-            otherwise = left & self._otherwise(decision, samples)
-            if otherwise.any():
+            other = left & self._otherwise(decision, samples)
+            if other.any():
                 self._need(decision, formula.others, formula.waves)
-                left &= ~otherwise
+                left &= ~other
         row = int(np.argmax(left))
         return (row, int(off[row])) if left[row] else None
 

@@ -346,9 +346,11 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
 
 
 def _other_side(checks: Sequence[LimitCheck], others: list[Launched], ran: Ran, selected: Mapping[int, set[bool]]) -> list[Launched]:
-    """Of launches that ran and were not followed, one in which a selection takes the side that none did, taken from `others`."""
+    """Of launches that ran and were not followed, one in which a selection takes the side that none did, or a function does something that
+    did nothing, taken from `others`."""
     before = [one for one in others if one in ran.launched]
-    found = (check.other_side([dict(one.values) for one in before], selected) for check in checks)
+    sizes = [dict(one.values) for one in before]
+    found = (number for check in checks for number in (check.other_side(sizes, selected), check.acting(sizes)))
     further = next((number for number in found if number is not None), None)
     if further is None:
         return []
@@ -369,8 +371,8 @@ def _more_launched(built: Built) -> list[Launched]:
 
 
 def _with_ways(claim: Claim, limits: SeenAtLimits) -> Claim:
-    """Unknown where a size sends waves another way to an access that may wrap than any launch, or a mask leaves out bits that it does in
-    none."""
+    """Unknown where a size sends waves another way to an access that may wrap than any launch, or lets a function of an address do what it
+    does in none."""
     idle = limits.idle()
     if idle is not None:
         return replace(claim, status=UNKNOWN, reason=idle)

@@ -6,7 +6,7 @@ that they suffice, else Python's integers. Variables are made of earlier ones, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -90,11 +90,11 @@ def _sum(a: _Exact, b: _Exact) -> _Exact:
 
 class TermValues:
     """Of samples for which `given` has numbers of the variables that launches give. `without` says of each sum which monomials of it do not
-    count."""
+    count. A variable that has `forms` is the first of these terms where it is none of them."""
 
     def __init__(self, makings: Makings, given: Mapping[int, Numbers], samples: int,
-                 without: Callable[[Term], Term] = lambda term: ()) -> None:
-        self._makings, self.samples, self._without = makings, samples, without
+                 without: Callable[[Term], Term] = lambda term: (), forms: Mapping[int, Sequence[Term]] | None = None) -> None:
+        self._makings, self.samples, self._without, self._forms = makings, samples, without, forms or {}
         self._given: Mapping[int, Numbers] = dict(given)
         self._variables: dict[int, _Exact] = {}
         self._products: dict[Monomial, _Exact] = {}
@@ -109,10 +109,23 @@ class TermValues:
         """The same samples, with monomials that do not count."""
         return TermValues(self._makings, self._given, self.samples, without)
 
+    def formed(self, forms: Mapping[int, Sequence[Term]]) -> TermValues:
+        """The same samples, with variables that are one of some terms."""
+        return TermValues(self._makings, self._given, self.samples, forms=forms)
+
+    def is_formed(self, number: int, forms: Sequence[Term]) -> NDArray[np.bool_]:
+        """Where a variable is one of these terms."""
+        found = [np.asarray(self.variable(number).values == self._sum(form).values, bool) for form in forms]
+        return np.asarray(np.logical_or.reduce([np.broadcast_to(one, self.samples) for one in found]), bool)
+
     def variable(self, number: int) -> _Exact:
         """Of a variable that is made of known ones."""
         if number not in self._variables:
             self._variables[number] = self._made(number, self._makings.algebra.variables[number])
+            forms = self._forms.get(number)
+            if forms:
+                made = self._variables[number].values
+                self._variables[number] = _exact(np.where(self.is_formed(number, forms), made, self._sum(forms[0]).values))
         return self._variables[number]
 
     def _sum(self, term: Term) -> _Exact:

@@ -56,10 +56,6 @@ class Polynomials:
     """Quotients that say where a number wrapped before it was shifted to the right."""
     wrapped: set[int] = field(default_factory=set)
     """Quotients that say where what a register holds wrapped, but for `_lacks`: others are numbers, as upper halves of products."""
-    masked: set[int] = field(default_factory=set)
-    """Quotients that say what a mask of low bits left out of a number."""
-    acted: set[int] = field(default_factory=set)
-    """Of these, those that were not 0 in the run."""
     _numbers: dict[Any, int] = field(default_factory=dict)
 
     def variable(self, name: str, low: int, high: int, made_of: tuple[Any, ...] = (), bits: frozenset[int] = frozenset()) -> Term:
@@ -262,15 +258,6 @@ class Polynomials:
     def lose(self, term: Term, bits: int) -> None:
         """Note that an instruction leaves out what a register holds above its lower `bits`."""
         self.lost.update(self._quotients(term, bits))
-
-    def mask(self, term: Term, bits: int) -> Term:
-        """term modulo 2**bits, by an instruction that leaves out what a register holds above."""
-        self.masked.update(self._quotients(term, bits))
-        return self.truncated(term, bits)
-
-    def act(self, term: Term, bits: int) -> None:
-        """Note that such a mask left something out in the run."""
-        self.acted.update(self._quotients(term, bits))
 
     def _quotients(self, term: Term, bits: int) -> list[int]:
         name = f"floor / 2^{bits}"

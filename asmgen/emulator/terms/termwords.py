@@ -6,6 +6,7 @@ A word's term is by lane; 0 is none: the run's own value, a constant. What is no
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from asmgen.emulator.semantics.integers import ARRAYS
 from asmgen.emulator.terms.polynomials import Polynomials, Term
 
 Array = Any
+_FIELDS = 4
+"""Fields of a mask with holes at most: each is a difference of quotients."""
 
 
 class TermTable:
@@ -137,21 +140,7 @@ class TermWords:
     def and_(self, a: TermWord, b: TermWord) -> TermWord:
         """With a field of ones, by quotients; of bits that are known, bit by bit."""
         width = self.width(a)
-        for word, mask in ((a, b), (b, a)):
-            if word.ids is not None and mask.ids is None:
-                self._acts(word.value, word.ids, mask.value)
         return self._made("and", ARRAYS.and_(a.value, b.value), lambda x, y: self._and(x, y, width), a, b, more=width)
-
-    def _acts(self, values: Array, ids: Handles, masks: Array) -> None:
-        """Note where a mask leaves out upper bits that are 1 in the run."""
-        mask = int(np.max(masks, initial=0))
-        high = mask.bit_length()
-        over = np.broadcast_to(values > (1 << high) - 1, np.broadcast_shapes(values.shape, ids.shape))
-        if (masks == mask).all() and over.any():
-            for number in np.unique(np.broadcast_to(ids, over.shape)[over]).tolist():
-                term = self.table.terms[number]
-                if term is not None:
-                    self.algebra.act(term, high)
 
     def _and(self, x: Term, y: Term, width: int) -> Term | None:
         algebra = self.algebra
@@ -168,13 +157,27 @@ class TermWords:
                 return ()
             if not ones & ones + 1:
                 high = low + ones.bit_length()
-                upper = term if high == width else algebra.mask(term, high)
+                upper = term if high == width else algebra.truncated(term, high)
                 return algebra.sub(upper, algebra.truncated(term, low)) if low else upper
             bits = algebra.as_bits(term, width)
             if bits is not None:
                 return self._from_bits([bit if mask >> place & 1 else () for place, bit in enumerate(bits)])
+            held = algebra.truncated(term, width)
+            return self._without_fields(held, mask ^ (1 << width) - 1) or self._function("and", held, other, width=width)
         return self._of_bits("and", x, y, width, lambda p, q: () if not p or not q else p if q == algebra.number(1) else
                              q if p == algebra.number(1) else p if p == q else None)
+
+    def _without_fields(self, held: Term, mask: int) -> Term | None:
+        """A number without the bits of a mask, each field of these by quotients: which of them leaves out something is told apart. None for
+        many fields."""
+        fields = [(one.start(), one.end()) for one in re.finditer("1+", f"{mask:b}"[::-1])]
+        if len(fields) > _FIELDS:
+            return None
+        algebra, total = self.algebra, held
+        for low, high in fields:
+            part = algebra.sub(algebra.quotient(held, low), algebra.times(algebra.quotient(held, high), 1 << high - low))
+            total = algebra.add(total, part, -(1 << low))
+        return total
 
     def _from_bits(self, bits: Sequence[Term]) -> Term:
         total: Term = ()

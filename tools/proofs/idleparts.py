@@ -1,0 +1,118 @@
+"""Functions in addresses that did nothing in the launches followed, as a mask that left out no bit: whether they should do something for
+other sizes, no launch showed.
+
+A quotient by a power of two may have been 0, a minimum one of its sides, an `and` one of its sides or 0, an `or` the sum of both. Where it
+was that in each lane of each launch, that is its form. At the limits of the contract it may be another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.author.contract.contract import KernelContract
+from asmgen.emulator.terms.identities import Identities
+from asmgen.emulator.terms.polynomials import QUOTIENT, Polynomials, Term
+from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS
+from asmgen.isa.arch import LANES
+from asmgen.tools.proofs.addressrun import AddressReport
+from asmgen.tools.proofs.launchvalues import given_numbers
+from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
+
+_SAMPLES = 4096
+"""Lanes of a launch that are looked at, some of each wave: what acts in others alone is taken to be idle."""
+_NO_FORMS = ("sum", "select", *RELATIONS)
+"""A sum is itself. What selections took is told apart (`asmgen.tools.proofs.runclaims`)."""
+_SUMS = ("or", "xor")
+
+
+def forms_of(algebra: Polynomials, number: int) -> tuple[Term, ...]:
+    """What a function of integers is where it does nothing; nothing for other variables."""
+    variable = algebra.variables[number]
+    if variable.name.startswith(QUOTIENT):
+        return ((),) if variable.name != f"{QUOTIENT}0" else ()
+    if variable.name not in FUNCTIONS or variable.name in _NO_FORMS:
+        return ()
+    sides = tuple(part for part in variable.made_of if isinstance(part, tuple))
+    if variable.name.startswith("and"):
+        return (*sides, ())
+    return (*sides, algebra.add(sides[0], sides[1])) if variable.name.startswith(_SUMS) else sides
+
+
+@dataclass
+class FormsSeen:
+    """By the identity of a function: the identities of the forms that it had in all launches followed."""
+
+    left: dict[bytes, frozenset[bytes]] = field(default_factory=dict)
+
+    def met(self, function: bytes, forms: frozenset[bytes]) -> None:
+        """A launch ran, in which it had these."""
+        self.left[function] = self.left.get(function, forms) & forms
+
+
+class IdleParts:
+    """Of the addresses of one launch, of which `seen` is told: what did nothing in it, nor in those before."""
+
+    def __init__(self, report: AddressReport, contract: KernelContract, makings: Makings, identities: Identities, seen: FormsSeen) -> None:
+        self._algebra, self._makings, self._identities, self._seen = report.algebra, makings, identities, seen
+        self._functions: dict[int, bytes] = {}
+        for number, held in self._held(report, contract):
+            self._functions[number] = identities.of((((number,), 1),))
+            seen.met(self._functions[number], frozenset(map(identities.of, held)))
+
+    def forms(self) -> dict[int, tuple[Term, ...]]:
+        """By variable, those left."""
+        found = {}
+        for number, function in self._functions.items():
+            left = self._seen.left[function]
+            held = tuple(form for form in forms_of(self._algebra, number) if self._identities.of(form) in left)
+            if held:
+                found[number] = held
+        return found
+
+    def name(self, number: int) -> bytes:
+        """The same in all launches."""
+        return self._functions[number]
+
+    def state(self, numbers: Iterable[int]) -> bytes:
+        """Which forms of these are left."""
+        return b"".join(sorted(self._functions[number] + b"".join(sorted(self._seen.left[self._functions[number]])) for number in numbers))
+
+    def _held(self, report: AddressReport, contract: KernelContract) -> Iterator[tuple[int, list[Term]]]:
+        """The functions in addresses, each with the forms that it has in all lanes of waves that went there."""
+        made, total = dict[tuple[int, ...], int](), 0
+        for sequence in report.sequences:
+            if sequence.what in ("address", "offset"):
+                for term in sequence.terms:
+                    made[sequence.waves] = made.get(sequence.waves, 0) | (self._makings.of(term) if term is not None else 0)
+        for mask in made.values():
+            total |= mask
+        waves, values = self._samples(report, contract, sorted({wave for group in made for wave in group}))
+        there = {group: np.isin(waves, group) for group in made}
+        where = dict[frozenset[tuple[int, ...]], NDArray[np.bool_]]()
+        for number in ones(total):
+            forms = forms_of(self._algebra, number)
+            if not forms:
+                continue
+            groups = frozenset(group for group, mask in made.items() if mask >> number & 1)
+            if groups not in where:
+                where[groups] = np.logical_or.reduce([there[group] for group in groups])
+            try:
+                yield number, [form for form in forms if values.is_formed(number, (form,))[where[groups]].all()]
+            except (KeyError, TypeError, ValueError):
+                continue  # made of what no launch says: nor is it known at the limits
+
+    def _samples(self, report: AddressReport, contract: KernelContract, waves: Sequence[int]) -> tuple[NDArray[np.int64], TermValues]:
+        """The waves' lanes, with tensors at both kinds of beginnings."""
+        x, y, z = contract.workgroup
+        each, grid = -(-x * y * z // LANES), contract.grid_of(report.parameters)
+        lanes = np.unique(np.linspace(0, LANES - 1, max(2, min(LANES, _SAMPLES // (2 * max(1, len(waves)))))).astype(np.int64))
+        of_waves, of_lanes, begins = (one.reshape(-1) for one in np.meshgrid(np.array(waves, np.int64), lanes, np.arange(2), indexing="ij"))
+        linear = of_waves // each
+        ids = np.stack([linear % grid[0], linear // grid[0] % grid[1], linear // grid[0] // grid[1]], -1)
+        items = of_waves % each * LANES + of_lanes
+        given = given_numbers(self._algebra, [report.parameters], np.zeros(len(items), np.int64), ids, items, begins)
+        return of_waves, TermValues(self._makings, given, len(items))
