@@ -127,8 +127,9 @@ def put_rows(u32: Any, starts: Any, values: Any) -> None:
     """All of values [waves, 64, words] one after the other from aligned positions [waves] on."""
     size, flat = values.shape[1] * values.shape[2], values.reshape(-1)
     for wave in range(values.shape[0]):
-        at = starts[wave] >> 2
-        u32[at:at + size] = flat[wave * size:(wave + 1) * size]
+        at, source = starts[wave] >> 2, wave * size
+        for word in range(size):  # no slices: numba compiles their messages of sizes that differ, for seconds
+            u32[at + word] = flat[source + word]
 
 
 @njit(cache=True)
@@ -142,7 +143,8 @@ def store_rows(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, valu
             together &= (addresses[wave, lane] - origin == first + 4 * words * lane) & (counts[wave, lane] == words)
         if together:
             at, source = first >> 2, wave * lanes * words
-            u32[at:at + lanes * words] = flat[source:source + lanes * words]
+            for word in range(lanes * words):
+                u32[at + word] = flat[source + word]
             continue
         for lane in range(lanes):
             at = addresses[wave, lane] - origin
