@@ -125,7 +125,8 @@ def test_launches_are_right_in_each_order_and_execute_each_instruction() -> None
     missing: dict[str, set[int]] = {}
     programs = {each.resources.name: each.program for each in one.kernel.launches}
     for number, shape in enumerate(CASES):
-        found = [launched(one, LIBRARY, shape, 2 * number, order) for order in (ORDERS if number == 0 else ORDERS[number % 3:][:1])]
+        orders = ORDERS if number == 0 else ORDERS[number % 3:][:1] if shape["workgroups"] == 1 else ORDERS[:1]
+        found = [launched(one, LIBRARY, shape, 2 * number, order) for order in orders]
         for run in found[0].launches:
             its = set(executed(programs[run.kernel], [run.result.counts]).missing)
             missing[run.kernel] = its & missing.get(run.kernel, its)
