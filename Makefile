@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= 2
+# A file's tests share its builds, so one worker takes them all.
+SPREAD := -n $(WORKERS) --dist loadfile
 
 # hip-python comes with ROCm, in its version, so these are what people have. The tests run under the installed one and the oldest.
 HIP_VERSIONS := 6.2.0.499.16 6.4.4.555.40 7.0.2.555.40 7.2.2.562.43 10.0.0.0.1.2
@@ -25,13 +27,13 @@ demo: $(INSTALLED)
 test: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p asmgen
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest $(SPREAD)
 
 # For every commit: at most 90 seconds.
 quick: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p asmgen
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest $(SPREAD) -m "not slow"
 
 # The emulated HIP runtime under every version of hip-python; the first time it downloads 1 GB.
 test-hip: install $(HIP_VERSIONS:%=$(VENV)/hip/%/.installed)
@@ -44,11 +46,11 @@ test-torch: $(TORCH)/.installed
 
 # Every wait of the library deleted, as a stranger's file; `make test` draws 20 a kernel.
 test-waits: install
-	ASMGEN_FOREIGN_WAITS=all $(BIN)/python -m pytest -n $(WORKERS) tests/checks/test_foreign_waits.py
+	ASMGEN_FOREIGN_WAITS=all $(BIN)/python -m pytest $(SPREAD) tests/checks/test_foreign_waits.py
 
 # The tests of one room: make test-room ROOM=checks
 test-room: $(INSTALLED)
-	$(BIN)/python -m pytest -n $(WORKERS) tests/$(ROOM)
+	$(BIN)/python -m pytest $(SPREAD) tests/$(ROOM)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
