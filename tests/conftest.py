@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from asmgen.toolchain import ToolError, find_toolchain, require_objdump
 
-# One thread for products of matrices, before numpy is loaded: workers of pytest-xdist fill the cores, and threads that wait take their time.
+# One thread for products of matrices, before numpy is loaded: workers fill the cores, and threads that wait take their time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The same examples on every run and every machine; no deadline, since a busy machine is no fault of the code.
