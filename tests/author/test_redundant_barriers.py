@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asmgen.author.emit.builder import Builder
 from asmgen.author.emit.ldsmap import LdsRange
-from asmgen.author.loop.redundantbarriers import redundant_barriers
+from asmgen.author.loop.redundantbarriers import LoopBefore, redundant_barriers
 from asmgen.author.schedule.schedules import Sync, is_matrix
 from asmgen.author.step.effects import Tag, Unit
 from asmgen.checks.mutants.mutants import Judge, mutants
@@ -108,7 +108,18 @@ def test_every_way_in_has_its_say() -> None:
     ("FE|", "", {2}), ("FE|", "a", {0, 2}),  # the loop waits for the later fill as it reads that next, so for the earlier one too
     ("EF|", "a", {2}), ("FE", "a", {2})])
 def test_a_loop_waits_as_in_its_rounds_where_its_end_reads_less(front: str, onward: str, redundant: set[int]) -> None:
-    assert set(redundant_barriers(entries("|b|"), 0, {0: entries(front)}, onward=entries(onward))) == redundant
+    loop = LoopBefore(entries(onward), len(front)) if onward else None
+    assert set(redundant_barriers(entries("|b|"), 0, {0: entries(front)}, loop=loop)) == redundant
+
+
+@pytest.mark.parametrize(("way", "redundant"), [
+    ("FE", {0, 2}),  # enters before the barrier, where it has the other fill in flight, so all rounds wait for both
+    ("EF", {2})])
+def test_a_loop_waits_as_a_path_into_it_asks(way: str, redundant: set[int]) -> None:
+    code = "EF|a|"
+    for rounds in (1, 2):
+        loop = LoopBefore(entries(code), len(code), [(2, entries(way))])
+        assert set(redundant_barriers(entries("|b|"), 0, {0: entries(rounds * code)}, loop=loop)) == redundant
 
 
 # ---- two halves, barrier by barrier ----

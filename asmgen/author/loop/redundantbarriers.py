@@ -14,6 +14,8 @@ of the two groups apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import accumulate, chain
+from typing import NamedTuple
 
 from asmgen.author.schedule.handoffs import BARRIER, barriers_apart, ordering_barriers
 from asmgen.author.schedule.schedules import Sync, is_matrix
@@ -23,21 +25,37 @@ from asmgen.isa.registers import scc
 Entries = Sequence[Sync | Unit]
 
 
+class LoopBefore(NamedTuple):
+    """A loop before code: what it goes on with as a rule, the entries of a round, and the paths that enter it, each with the place in
+    what it runs before the code."""
+
+    onward: Entries
+    round: int
+    ways: Sequence[tuple[int, Entries]] = ()
+
+
+def loop_around(before: Sequence[Entries], onward: Sequence[Entries], unroll: int,
+                ways: Iterable[tuple[int, Entries]]) -> tuple[Entries, LoopBefore]:
+    """What a loop of `unroll` copies runs before code, and the loop; its copies go `onward` as a rule. Ways begin at one of the first."""
+    begins = [0, *accumulate(map(len, before))]
+    return [*chain(*before)], LoopBefore([*chain(*onward)], begins[unroll], [(begins[copy], front) for copy, front in ways])
+
+
 def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int, Entries] | None = None,
-                       kept: Set[int] = frozenset(), onward: Entries = ()) -> dict[int, Sync | None]:
+                       kept: Set[int] = frozenset(), loop: LoopBefore | None = None) -> dict[int, Sync | None]:
     """The positions in `entries` of the redundant barriers, each with its replacement (None: nothing).
 
     `entries` is code without a branch up to the end of a loop. Code after it that refills LDS has a barrier of its own. `prefixes` holds
     the positions at which paths enter the code, each with the entries that the path runs before. The default is one path of unknown code
-    that enters at 0. The barriers in `kept` stay. With `onward` the path that enters at 0 is a loop that goes on with that as
-    a rule: its barriers stay, and it waits there for what it reads next, though `entries` do not read it.
+    that enters at 0. The barriers in `kept` stay. With a `loop` the path that enters at 0 is that: its barriers stay, and it waits
+    there for what it reads next, though `entries` do not read it, and for what paths into it make it wait for.
 
     A path that opens the stagger has a Sync("open"); on other paths the stagger is open already. If there is only that path, the opening
     may come later: a Sync("open") replaces the last redundant barrier before all barriers that stay. A Sync("level"), which closes the
     stagger, replaces the first redundant barrier after them. All barriers before an LDS access without a token stay.
     """
     entered: Mapping[int, Entries] = {0: ()} if prefixes is None else prefixes
-    needed = kept | _needed(entries, stagger, entered, onward)
+    needed = kept | _needed(entries, stagger, entered, loop)
     barriers = [position for position, entry in enumerate(entries) if entry == BARRIER]
     if not stagger:
         return dict.fromkeys(sorted({*barriers} - needed))
@@ -62,12 +80,12 @@ def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int
     return found
 
 
-def _needed(entries: Entries, stagger: int, entered: Mapping[int, Entries], onward: Entries) -> set[int]:
+def _needed(entries: Entries, stagger: int, entered: Mapping[int, Entries], loop: LoopBefore | None) -> set[int]:
     """The barriers that order LDS accesses on some path. A wait before one of them is as strict as any path needs it, so that later
     barriers of others may have nothing left to order."""
     needed: set[int] = set()
     waits: dict[int, int] = {}
-    paths = [(position, position - len(prefix), [*prefix, *entries[position:]], *_of_loop(prefix, () if position else onward))
+    paths = [(position, position - len(prefix), [*prefix, *entries[position:]], *_of_loop(prefix, None if position else loop))
              for position, prefix in entered.items()]
     found = [ordering_barriers(path, barriers_apart(stagger), there, stays) for *_, path, there, stays in paths]
     for (position, first, *_), ordering in zip(paths, found, strict=True):
@@ -82,13 +100,19 @@ def _needed(entries: Entries, stagger: int, entered: Mapping[int, Entries], onwa
     return needed
 
 
-def _of_loop(copies: Entries, following: Entries) -> tuple[Mapping[int, int], Set[int]]:
-    """The waits and the barriers of copies of a loop that goes on with the following ones; without those nothing is known of it."""
-    if not following:
+def _of_loop(copies: Entries, loop: LoopBefore | None) -> tuple[Mapping[int, int], Set[int]]:
+    """The waits and the barriers of copies of a loop; nothing is known of other code. A wait of one round is one of all."""
+    if loop is None:
         return {}, frozenset()
-    waits = ordering_barriers([*copies, *following], barriers_apart(0)).waits
-    return ({at: allowed for at, allowed in waits.items() if at < len(copies)},
-            frozenset(at for at, entry in enumerate(copies) if entry == BARRIER))
+    waits: dict[int, int] = {}
+    ways = ((start, front, [*front, *copies[start:]]) for start, front in loop.ways)
+    for start, front, path in ((0, (), [*copies, *loop.onward]), *ways):  # what a way began is read in the copies before the code
+        for at, allowed in ordering_barriers(path, barriers_apart(0)).waits.items():
+            if at >= len(front):
+                place = (at - len(front) + start) % loop.round
+                waits[place] = min(allowed, waits.get(place, allowed))
+    barriers = frozenset(at for at, entry in enumerate(copies) if entry == BARRIER)
+    return {at: waits[at % loop.round] for at in barriers if at % loop.round in waits}, barriers
 
 
 def barriers_between(before: Entries, after: Entries) -> tuple[set[int], set[int]]:

@@ -15,7 +15,7 @@ from asmgen.author.loop.maskskips import skipping
 from asmgen.author.loop.openings import Opening, opening_of
 from asmgen.author.loop.overlap import Epilogue, apart_from, crossed, filled, handing_on, overlapped, precedes
 from asmgen.author.loop.pathgraph import EXIT, PathCopy
-from asmgen.author.loop.redundantbarriers import barriers_between, barriers_from, redundant_barriers, where_needed
+from asmgen.author.loop.redundantbarriers import LoopBefore, barriers_between, barriers_from, loop_around, redundant_barriers, where_needed
 from asmgen.author.loop.spreading import fill_gaps
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
@@ -68,6 +68,7 @@ class Copies:
         self.filling = ""  # a label at which fills by DMA are in flight that bring nothing
         self.lost = 0  # registers (as bits) that short counts leave with values of no iteration
         self.parts: list[PathCopy] = []
+        self._ways: list[tuple[int, Entries]] = []  # by which a loop is entered: the copy, and what runs before
         self.leaves: list[tuple[int, int, int]] = []  # of early exits: iterations skipped, the copy that is left, the copy that is run
 
     def span(self, first: int, end: int, phase: int, start: int | None = None, stop: int | None = None,
@@ -90,8 +91,8 @@ class Copies:
         read data is used or its bytes are refilled before step 0, the schedule's order and synchronisation begin with the first such read.
         If the path goes on at label `join` of the drain and the groups are level there, the prologue ends with level groups.
         """
-        opening = self._opening(phase, stop)
-        joined = self._level_at.get(join)
+        opening, joined = self._opening(phase, stop), self._level_at.get(join)
+        self._ways += [(phase, opening.path)] * (stop is None and not self.units.shape.peel)
         following = [joined] if joined is not None else [*map(self.units.entries, self.span(0, self.unroll, phase, 0, stop))]
         copies = opening.copies
         if copies:
@@ -187,20 +188,19 @@ class Copies:
         if they are `shared`, after that of longer loops. `at_once`: a count of longer loops may run no round. Gives the copies that waves
         run, and those that an overlapped epilogue serves."""
         copies = [self.units.entries(span) for span in spans]
-        before, onward = self._around(spans[0].phase) if spans else ((), ())  # without spans nothing was started ahead
+        before, loop = self._around(spans[0].phase) if spans else ((), None)  # without spans nothing was started ahead
         prefixes = {0: before} if spans else {}
         prefixes |= {len(spans) - left: self._opening(spans[-left].phase, None if shared else left).path for left in entries}
-        copies = self._without_redundant_barriers(copies, prefixes, self._needed_by_others(spans, copies, at_once), onward)
+        copies = self._without_redundant_barriers(copies, prefixes, self._needed_by_others(spans, copies, at_once), loop)
         return self._to_the_end(spans, copies, _level(copies), entries)
 
-    def _around(self, phase: int) -> tuple[Entries, Entries]:
-        """What the loop runs before a copy of a phase, as far back as that copy's data come from, and from it on; of a staggered one, whose
-        barriers all stay, what matters for the matrix cores."""
+    def _around(self, phase: int) -> tuple[Entries, LoopBefore | None]:
+        """What the loop runs before a copy, as far back as its data come from, and the loop; of a staggered one its matrix work alone."""
         if self.schedule.stagger:
-            return self._computing, ()
+            return self._computing, None
         count = self.unroll + self.ahead
-        before, onward = self.span(-count, 0, phase - count), self.span(0, count, phase)
-        return [one for span in before for one in self.units.entries(span)], [one for span in onward for one in self.units.entries(span)]
+        before, onward = ([*map(self.units.entries, self.span(*steps))] for steps in ((-count, 0, phase - count), (0, count, phase)))
+        return loop_around(before, onward, self.unroll, [((way - phase + count) % self.unroll, front) for way, front in self._ways])
 
     def _needed_by_others(self, spans: Sequence[CopySpan], copies: Sequence[Entries], at_once: bool) -> set[int]:
         """The barriers of the drain, numbered over all its copies, that a path needs which goes there from the prologue of longer loops and
@@ -395,12 +395,12 @@ class Copies:
         self.leaves.append((exit_.skipped, after[number], noted))
 
     def _without_redundant_barriers(self, copies: Sequence[Entries], prefixes: Mapping[int, Entries], kept: Set[int] = frozenset(),
-                                    onward: Entries = ()) -> list[list[Sync | Unit]]:
-        """Copies without redundant barriers. `prefixes`: by the copy that a path enters at, the entries that it runs before; `onward`: what
-        the first one, a loop, goes on with as a rule. The barriers in `kept`, numbered over all copies, stay."""
+                                    loop: LoopBefore | None = None) -> list[list[Sync | Unit]]:
+        """Copies without redundant barriers. `prefixes`: by the copy that a path enters at, the entries that it runs before; the first one
+        is a `loop`, if there is one. The barriers in `kept`, numbered over all copies, stay."""
         begins = [0, *accumulate(map(len, copies))]
         replaced = redundant_barriers([entry for copy in copies for entry in copy], self.schedule.stagger,
-                                {begins[number]: front for number, front in prefixes.items()}, kept, onward)
+                                {begins[number]: front for number, front in prefixes.items()}, kept, loop)
         return [[replaced.get(position) or entry for position, entry in enumerate(copy, begins[number]) if replaced.get(position, entry)]
                 for number, copy in enumerate(copies)]
 
