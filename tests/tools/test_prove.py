@@ -16,6 +16,7 @@ from asmgen.author.family.family import Family
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.mutants.mutants import Mutant
 from asmgen.checks.mutants.valuemutants import MAXIMUM, value_mutants
+from asmgen.isa.registers import s
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
@@ -27,7 +28,7 @@ from asmgen.tools.proofs.algebrarun import run_algebra
 from asmgen.tools.proofs.certificate import _by_launches
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches
 from asmgen.tools.proofs.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
-from asmgen.tools.proofs.proofclasses import given_launches
+from asmgen.tools.proofs.proofclasses import counted_launches, given_launches
 from asmgen.tools.proofs.runclaims import Launched, Ran, index_claim, order_claim
 from asmgen.tools.proofs.textclaims import errata_claim
 from asmgen.tools.proofsweep import default_builds
@@ -326,6 +327,39 @@ def test_workgroups_in_turn_begin_where_those_before_end(monkeypatch: pytest.Mon
     monkeypatch.setattr(runclaims, "strained_launches", lambda *given: ())
     claim = index_claim(library, built, 60.0, wrong)
     assert claim.status == REFUTED and claim.counterexample is not None and claim.counterexample["parameters"]["each"] > 1
+
+
+@pytest.mark.parametrize(("stride", "other", "status"), [("s30", "s28", REFUTED), ("s34", "s32", REFUTED), ("s30", "s30", UNKNOWN)])
+def test_matrices_of_a_batch_are_where_their_strides_say(stride: str, other: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B lies apart as A does, and C as D: right for a single matrix, and where strides are alike. In the twin other launches lack."""
+    library = family("gemm-bf16")
+    built = build_kernel(library, "gfx950", library.parse("gfx950", ("tile=64x64x64", "schedule=interleave")), verify=False)
+    program = built.kernel.program
+    chosen = [one for one in program.instructions if one.name in ("s_mul_i32", "s_mul_hi_u32") and one.text.endswith(f", s4, {stride}")]
+    assert len(chosen) == 2
+    made = {id(one): replace(one, operands=(*one.operands[:2], s[int(other[1:])])) for one in chosen}
+    wrong = program.with_items(made.get(id(item), item) for item in program.items)
+    for name in ("given_launches", "lengths", "repeated_rows", "repeated_edges", "several_rounds", "several_numbers", "more_launches"):
+        monkeypatch.setattr(runclaims, name, lambda *given: iter(()))
+    for name in ("_run_edges", "launch_strained", "launch_loaded"):
+        monkeypatch.setattr(Ran, name, lambda *given: None)
+    monkeypatch.setattr(runclaims, "_MAGNITUDES", ())
+    claim = index_claim(library, built, 60.0, wrong)
+    assert claim.status == status and (claim.counterexample or {"parameters": {"batch": 3}})["parameters"]["batch"] == 3
+
+
+def test_what_is_one_by_default_is_launched_thrice_with_strides_of_its_own() -> None:
+    """Matrices of a batch, and no option that takes no more workgroups; a family without any has no such launches."""
+    library = family("gemm-bf16")
+    built = build_kernel(library, "gfx950", {}, verify=False)
+    contract, build = built.kernel.contract, built.kernel.parameters
+    found = [contract.resolve_run({**build, **launch}) for launch in counted_launches(contract, build)]
+    assert len(found) == 4 and {one["batch"] for one in found} == {3} and {one["beta"] for one in found} == {0.0, 1.0}
+    for one in found:
+        strides = [one[name] for name in ("lda", "ldb", "ldd", "ldc", *(f"{letter}_stride_batch" for letter in "abcd"))]
+        assert len(set(strides)) == len(strides) and one["a_stride_batch"] > one["m"] * one["lda"]
+    rows = build_kernel(family("02-row-sum"), "gfx950", {}, verify=False)
+    assert not [*counted_launches(rows.kernel.contract, rows.kernel.parameters)]
 
 
 def test_what_is_a_size_by_default_is_moved_after_sizes() -> None:

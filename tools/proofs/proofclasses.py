@@ -10,13 +10,16 @@ from typing import Any
 
 from asmgen.author.contract.contract import Formula, KernelContract, Parameter, Value, Values
 from asmgen.isa.errors import AsmgenError
-from asmgen.tools.running.smalllaunches import drawn_launches, launches
+from asmgen.tools.running.smalllaunches import apart, drawn_launches, launches
 
 _MOST_GROUPS = 12
 _DOUBLED = 7
 """How often a size is doubled to find one that takes another workgroup."""
 _MOST_DRAWN = 60
 _MOST_STEPS, _MOST_PERIOD, _LEAST_STEPS = 30, 8, 6
+_COUNTED = 3
+"""Of what is one by default: two would not tell one more from twice as many."""
+_REFUSED = 1 << 62
 _TURNS = 5
 """Tiles or rows of launches of two and three workgroups, which neither divides."""
 
@@ -44,19 +47,46 @@ def several_numbers(contract: KernelContract, build: Values) -> Iterator[dict[st
     several = several_workgroups(contract, build, given)
     if several is None:
         return
-    full: dict[str, Any] = given[min(1, len(given) - 1)]
-    whole: dict[str, Any] = {name: -(-size // full[name]) * full[name] for name, size in several.items()
-                             if type(size) is int and type(full.get(name)) is int and full[name]
-                             and contract.parameter(name).multiple_of == 1 and _more_tiles(contract, build, full, name)}
-    names = [one.name for one in contract.parameters if one.kind == "run" and isinstance(one.default, float)]
+    whole = _whole(contract, build, several, given[min(1, len(given) - 1)])
     found: list[dict[str, Value]] = []
     for launch in given:
-        numbers = {name: launch[name] for name in names if name in launch}
+        numbers = {name: launch[name] for name in _numbers(contract) if name in launch}
         if numbers not in found:
             found.append(numbers)
             yield {**several, **numbers}
-            if groups(contract, build, several | whole) == groups(contract, build, several):
-                yield {**several, **whole, **numbers}
+            if groups(contract, build, whole) == groups(contract, build, several):
+                yield {**whole, **numbers}
+
+
+def counted_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
+    """Launches of three of what is one by default and takes more workgroups, as the matrices of a batch are, with all numbers that follow
+    from sizes, as strides do, further apart, each by another amount; with tiles cut and whole, with numbers that are no sizes, and of two
+    and three workgroups that take them in turn."""
+    given = launches(contract, build)
+    several = several_workgroups(contract, build, given) or given[-1]
+    own = [one.name for one in contract.parameters if one.kind == "run" and one.default == 1 and type(one.default) is int
+           and groups(contract, build, several) < groups(contract, build, several | {one.name: 2}) < _REFUSED]
+    if not own:
+        return
+    numbers = {name: value for launch in given for name, value in launch.items() if name in _numbers(contract)}
+    for base in (several, _whole(contract, build, several, given[min(1, len(given) - 1)])):
+        launch = apart(contract, build, base | dict.fromkeys(own, _COUNTED))
+        yield launch
+        if numbers:
+            yield {**launch, **numbers}
+        yield from _in_turn(contract, build, [base | dict.fromkeys(own, _COUNTED)])
+
+
+def _numbers(contract: KernelContract) -> list[str]:
+    """Run parameters that are numbers and no sizes."""
+    return [one.name for one in contract.parameters if one.kind == "run" and isinstance(one.default, float)]
+
+
+def _whole(contract: KernelContract, build: Values, several: dict[str, Any], full: dict[str, Any]) -> dict[str, Any]:
+    """A launch of several workgroups with tiles whole; `full` has one."""
+    return several | {name: -(-size // full[name]) * full[name] for name, size in several.items()
+                      if type(size) is int and type(full.get(name)) is int and full[name]
+                      and contract.parameter(name).multiple_of == 1 and _more_tiles(contract, build, full, name)}
 
 
 def more_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
@@ -134,8 +164,14 @@ def several_rounds(contract: KernelContract, build: Values) -> Iterator[dict[str
     shows neither where one workgroup takes all nor where each takes one."""
     several = several_workgroups(contract, build, launches(contract, build))
     longer = [full | {name: _TURNS * full[name]} for full, name in _repeating(contract, build)]
+    if several is not None:
+        yield from _in_turn(contract, build, [several, *longer])
+
+
+def _in_turn(contract: KernelContract, build: Values, bases: Sequence[dict[str, Any]]) -> Iterator[dict[str, Value]]:
+    """For each option, of the first base of which it makes two or three workgroups take all."""
     for option in _options(contract):
-        for base in [several, *longer] if several is not None else ():
+        for base in bases:
             launch = {name: value for name, value in base.items() if name != option.name}
             most, steps = groups(contract, build, launch), range(_MOST_STEPS, 0, -1)
             fewer = {groups(contract, build, found): found for found in (launch | {option.name: value} for value in steps)}
@@ -221,11 +257,11 @@ def groups(contract: KernelContract, build: Values, values: Values) -> int:
     """Workgroups of a launch; very many where the contract refuses it."""
     resolved = _resolved(contract, build, values)
     if resolved is None:
-        return 1 << 62
+        return _REFUSED
     try:
         x, y, z = contract.grid_of(resolved)
     except AsmgenError:
-        return 1 << 62
+        return _REFUSED
     return x * y * z
 
 

@@ -27,6 +27,7 @@ from asmgen.tools.proofs.limitlaunches import LimitCheck, SeenAtLimits
 from asmgen.tools.proofs.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
 from asmgen.tools.proofs.proofclasses import (
     Lengths,
+    counted_launches,
     given_launches,
     lengths,
     more_launches,
@@ -140,7 +141,7 @@ class Ran:
         for size in repeated_rows(contract, build) if never_round(judged, self.counts) else ():
             self._repeat(size, run, counted)
         self._search(judged, repeated_edges(contract, build), run, counted)
-        for launch in several_rounds(contract, build):
+        for launch in (*several_rounds(contract, build), *counted_launches(contract, build)):
             run(launch)
         for launch in several_numbers(contract, build):
             if self.left_beside(built):

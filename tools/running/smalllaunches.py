@@ -38,7 +38,7 @@ def launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
     cut = longest | {name: small[name] - 1 for name, parameter in own.items() if parameter.multiple_of == 1 and small.get(name, 0) > 1}
     found += [values | {parameter.name: other} for values in (longest, cut) for parameter in contract.parameters
               for other in _values(parameter, build) if isinstance(parameter.default, float)]
-    found.append(_apart(contract, build, longest))
+    found.append(apart(contract, build, longest))
     found.append(cut)
     return [launch for number, launch in enumerate(found)
             if launch not in found[:number] and groups_of(contract, build, launch) == size]
@@ -135,13 +135,15 @@ def _small(contract: KernelContract, build: Values) -> dict[str, Any]:
     return values
 
 
-def _apart(contract: KernelContract, build: Values, values: dict[str, Any]) -> dict[str, Any]:
-    """The launch with each number larger that follows from others, as strides do, as far as the contract allows."""
-    size = groups_of(contract, build, values)
+def apart(contract: KernelContract, build: Values, values: dict[str, Any]) -> dict[str, Any]:
+    """The launch with each number larger that follows from others, as strides do, each by another amount, as far as the contract allows:
+    whoever takes one for another is wrong there."""
+    size, place = groups_of(contract, build, values), 0
     for parameter in contract.parameters:
         if parameter.kind == "run" and parameter.default_from:
+            place += 1
             resolved: dict[str, Any] = contract.resolve_run({**build, **values})
-            larger = values | {parameter.name: resolved[parameter.name] + max(_APART, parameter.multiple_of)}
+            larger = values | {parameter.name: resolved[parameter.name] + place * max(_APART, parameter.multiple_of)}
             values = larger if groups_of(contract, build, larger) == size else values
     return values
 
