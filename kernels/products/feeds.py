@@ -113,7 +113,7 @@ def feed_of(k: ag.TileBuilder, side_name: str, name: str, fragment: ag.Fragment,
         return element_feed(k, name, fragment, rows, stages)
     if not by_columns(k.parameters, side(k.parameters, side_name)):
         way = ag.Refills(k, fragment)
-        staged = way.staged(f"R{name}", rows, depth, 2)
+        staged = way.staged(f"R{name}", rows, depth, 2, dict(k.variant.further).get("ahead", 1))
         shared = k.shared(f"{name}s", fragment.dtype, rows, depth, stages=stages, grid=(2,), serves=way.serves, pads=way.dma)
         return Feed(k, name, rows, depth, shared, staged, deal)
     if k.arch != "gfx950":

@@ -57,6 +57,21 @@ def test_what_d_is_beside_the_product_on_gfx942(case: int) -> None:
     assert good(run(SMALL | build, shape | values, arch="gfx942"))
 
 
+@pytest.mark.parametrize(("build", "steps"), [({"tile": "32x32x64", "schedule": "interleave"}, (1, 2, 5, 9)),
+                                              ({"tile": "64x64x64", "schedule": "interleave", "b_layout": "column"}, (1, 8))])
+def test_steps_that_are_asked_for_early_may_lie_beyond_k(build: dict[str, Any], steps: tuple[int, ...]) -> None:
+    for number, count in enumerate(steps):
+        assert good(run(build, {"m": 40, "n": 72, "k": 64 * count}, "serial" if number % 2 else "lockstep", "gfx942")), count
+
+
+@pytest.mark.parametrize(("tile", "asked"), [("32x32x64", 4 * 8), ("64x64x64", 3 * 8), ("128x128x64", 8)])
+def test_tiles_of_few_rows_have_steps_on_their_way_before_lds_gets_one(tile: str, asked: int) -> None:
+    """A step is 8 loads of a wave. Tiles of many rows have one on its way: their products hide its trip."""
+    names = [one.name for one in built((("tile", tile), ("schedule", "interleave")), "gfx942").kernel.program.instructions]
+    first = next(number for number, name in enumerate(names) if name.startswith("ds_write"))
+    assert sum(name.startswith("buffer_load") for name in names[:first]) == asked
+
+
 def test_rows_of_c_are_as_long_as_those_of_d() -> None:
     with pytest.raises(ContractError, match="ldc must be at least n"):
         LIBRARY.contract("gfx950").resolve_run({"m": 1, "n": 129, "k": 64, "ldc": 128})

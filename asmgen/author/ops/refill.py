@@ -6,7 +6,8 @@
     refill(k, As[t + 1, 1], a[1], RA[1])
 
 Through registers a refill is two operations: what was loaded a step before is written to LDS, and the next iteration's rows are asked for
-into the registers that this frees.
+into the registers that this frees. `way.staged(..., ahead=4)` has registers of several steps, each asked for so many steps before it is
+written: a workgroup that a compute unit holds by itself has as much on its way as far memory takes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from asmgen.author.tiles.fragments import Fragment
 from asmgen.author.tiles.globals import Rows
 from asmgen.author.tiles.shared import SharedPart
 from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead
-from asmgen.author.tiles.tiles import Tile, TileError
+from asmgen.author.tiles.tiles import Tile, TileError, TileGrid
 from asmgen.author.tiles.views import block_fragment
 from asmgen.isa.layouts_lds import DMA_BYTES
 
@@ -37,14 +38,18 @@ class Refills:
         self._line = block_fragment(fragment, 1, 8 * _WIDTH // fragment.bits, _ACROSS)
         self.serves: tuple[Access, ...] = (FragmentRead(fragment), DmaFill() if self.dma else FragmentRead(self._line, write=True))
 
-    def staged(self, name: str, rows: int, columns: int, count: int) -> Any:
-        """`count` register tiles with a wave's share of rows x columns on their way to LDS; as many None by DMA."""
+    def staged(self, name: str, rows: int, columns: int, count: int, ahead: int = 1) -> Any:
+        """`count` register tiles with a wave's share of rows x columns on their way to LDS; as many None by DMA. Each holds `ahead` steps,
+        so that a step is asked for so many steps before LDS gets it."""
         if self.dma:
             return (None,) * count
-        return self.k.tile(name, rows // self.k.variant.wave_count, columns, self._line, grid=(count,), note="on their way to LDS")
+        shape = rows // self.k.variant.wave_count, columns, self._line
+        if ahead == 1:
+            return self.k.tile(name, *shape, grid=(count,), note="on their way to LDS")
+        return tuple(self.k.tile(f"{name}{number}", *shape, stages=ahead, note="on their way to LDS") for number in range(count))
 
 
-def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | None, order: Callable[[int], int] | None = None) -> None:
+def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | TileGrid | None, order: Callable[[int], int] | None = None) -> None:
     """The cell of an iteration gets the rows' columns of it, through registers in an `order` as `load` has it.
 
     Raises TileError for a cell of no iteration, and as `fill` and `write` do.
@@ -55,5 +60,7 @@ def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | None, or
     if staged is None:
         fill(k, cell, rows.k(cell.index))
     else:
-        write(k, cell.part(k.wave), staged)
-        load(k, staged, rows.k(cell.index + 1), rows=k.wave, order=order)
+        ahead = 1 if isinstance(staged, Tile) else staged.stages
+        come, asked = (staged if isinstance(staged, Tile) else staged[cell.index + later] for later in (0, ahead))
+        write(k, cell.part(k.wave), come)
+        load(k, asked, rows.k(cell.index + ahead), rows=k.wave, order=order)
