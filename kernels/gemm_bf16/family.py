@@ -57,9 +57,9 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
 
 def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """D in exact residues."""
-    from asmgen.kernels.products.algebra import batch_product
+    from asmgen.kernels.products.algebra import product, stored_rows
 
-    return batch_product(values, inputs)
+    return product(values, inputs, *(stored_rows(values, name, inputs[name]) for name in "ab"))
 
 
 def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:

@@ -88,17 +88,19 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
 
 def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """D in exact residues: A and B times their scales."""
-    from asmgen.kernels.products.algebra import product, rows_of
+    from asmgen.kernels.products.algebra import product, stored_rows
 
-    a, b, of_a, of_b = (inputs[name] for name in ("a", "b", "a_scale", "b_scale"))
+    k, n, batch = values["k"], values["n"], values["batch"]
+    scales = [[inputs[name]] * batch if values["scales"] == "tensor" or batch == 1 else [inputs[name][number] for number in range(batch)]
+              for name in ("a_scale", "b_scale")]
     if values["scales"] == "block":
-        of_a = of_a.swapaxes(0, 1).repeat(BLOCK, 1)[:, :a.shape[1]]
-        of_b = of_b.repeat(BLOCK, 0)[:b.shape[0]].repeat(BLOCK, 1)[:, :b.shape[1]]
+        factors = [[one.swapaxes(0, 1).repeat(BLOCK, 1)[:, :k] for one in scales[0]],
+                   [one.repeat(BLOCK, 0)[:n].repeat(BLOCK, 1)[:, :k] for one in scales[1]]]
     else:
-        of_a, of_b = of_a.reshape(-1, 1), of_b.reshape(-1, 1)
-    k = values["k"]
-    a, b = rows_of(values, "a", a), rows_of(values, "b", b)
-    return product(values, inputs, a[:, :k] * of_a[:, :k], b[:, :k] * of_b[:, :k])
+        factors = [[one.reshape(-1, 1) for one in each] for each in scales]
+    operands = (stored_rows(values, name, inputs[name]) for name in "ab")
+    return product(values, inputs, *([one[:, :k] * factor for one, factor in zip(matrices, each, strict=True)]
+                                     for matrices, each in zip(operands, factors, strict=True)))
 
 
 def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asmgen as ag
 
 
-def product(p: ag.Values, inputs: Any, a: Any, b: Any) -> Mapping[str, Any]:
-    """alpha A B^T + beta C + bias, of A and B as rows of K elements; columns after those are not read."""
-    c = rows_of(p, "c", inputs["c"]) if p["beta"] else None
-    return {"d": rows_of(p, "d", _result(p, inputs, a, b, c))}
-
-
-def batch_product(p: ag.Values, inputs: Any) -> Mapping[str, Any]:
-    """As `product`, of A and B as they are stored; of a batch D is [batch, rows, columns]."""
-    if p["batch"] == 1:
-        return product(p, inputs, *(rows_of(p, name, inputs[name]) for name in "ab"))
-    names = "abc" if p["beta"] else "ab"
-    made = [_result(p, inputs, *matrices) for matrices in zip(*(_batch(p, name, inputs[name]) for name in names), strict=True)]
+def product(p: ag.Values, inputs: Any, a: Sequence[Any], b: Sequence[Any]) -> Mapping[str, Any]:
+    """alpha A B^T + beta C + bias, of each A and B of a batch as rows of K elements; columns after those are not read. Of one matrix D is
+    as it is stored, of several [batch, rows, columns]."""
+    c = stored_rows(p, "c", inputs["c"]) if p["beta"] else [None] * len(a)
+    made = [_result(p, inputs, *matrices) for matrices in zip(a, b, c, strict=True)]
+    if len(made) == 1:
+        return {"d": _rows_of(p, "d", made[0])}
     return {"d": inputs.beside([one.reshape(1, p["m"], p["n"]) for one in made], 0)}
 
 
-def _result(p: ag.Values, inputs: Any, a: Any, b: Any, c: Any = None) -> Any:
+def _result(p: ag.Values, inputs: Any, a: Any, b: Any, c: Any) -> Any:
     """D as rows, of matrices as rows."""
     d = inputs.number(p["alpha"]) * (a[:, :p["k"]] @ b[:, :p["k"]].swapaxes(0, 1))
     if c is not None:
@@ -35,15 +30,18 @@ def _result(p: ag.Values, inputs: Any, a: Any, b: Any, c: Any = None) -> Any:
     return d
 
 
-def _batch(p: ag.Values, name: str, array: Any) -> list[Any]:
-    """The matrices of a batch as rows, as `stored.stored` lays them out: one after another, or from the last one on where pointers say."""
-    rows, columns = {"a": (p["m"], p["k"]), "b": (p["n"], p["k"])}.get(name, (p["m"], p["n"]))
-    stride, apart = p[f"ld{name}"], p[f"{name}_stride_batch"]
-    lines = columns if p.get(f"{name}_layout") == "column" else rows
-    found = [rows_of(p, name, array[number * apart:number * apart + lines * stride].reshape(lines, stride)) for number in range(p["batch"])]
+def stored_rows(p: ag.Values, name: str, array: Any) -> list[Any]:
+    """The matrices of that name as rows, as `stored.stored` lays them out: one after another, with pointers the last one first."""
+    found = [_rows_of(p, name, one) for one in matrices_of(p["batch"], array, p[f"{name}_stride_batch"], p[f"ld{name}"])]
     return found[::-1] if p.get("pointers") else found
 
 
-def rows_of(p: ag.Values, name: str, matrix: Any) -> Any:
+def matrices_of(batch: int, array: Any, stride: int, columns: int) -> list[Any]:
+    """The matrices of a batch, lines of so many columns each, in an array of a line for each, or in one of elements, `stride` apart."""
+    size = array.shape[0] - (batch - 1) * stride
+    return [array] if batch == 1 else [array[number * stride:number * stride + size].reshape(-1, columns) for number in range(batch)]
+
+
+def _rows_of(p: ag.Values, name: str, matrix: Any) -> Any:
     """A matrix as rows, where it is stored by columns, and the other way round."""
     return matrix.swapaxes(0, 1) if p.get(f"{name}_layout") == "column" else matrix
