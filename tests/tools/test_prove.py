@@ -362,6 +362,16 @@ def test_what_is_one_by_default_is_launched_thrice_with_strides_of_its_own() -> 
     assert not [*counted_launches(rows.kernel.contract, rows.kernel.parameters)]
 
 
+def test_heads_and_batches_are_launched_thrice_with_strides_of_their_own() -> None:
+    """Heads of Q share those of K, and nothing takes one stride for another. Rows that tiles divide are no such sizes."""
+    contract, build = (library := family("attention-forward")).contract("gfx950", {}), library.contract("gfx950", {}).resolve_build({})
+    (launch,) = counted_launches(contract, build)
+    values = contract.resolve_run({**build, **launch})
+    assert (values["b"], values["hq"], values["hkv"]) == (3, 6, 3) and values["sq"] < 256
+    strides = [value for name, value in values.items() if "_stride_" in name and name != "o_stride_h"]
+    assert len(set(strides)) == len(strides) == 11
+
+
 def test_what_is_a_size_by_default_is_moved_after_sizes() -> None:
     """A comparison with ldd turns where rows of D are next to one another, or an element apart."""
     library = family("gemm-bf16")

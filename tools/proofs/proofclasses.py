@@ -19,6 +19,7 @@ _MOST_DRAWN = 60
 _MOST_STEPS, _MOST_PERIOD, _LEAST_STEPS = 30, 8, 6
 _COUNTED = 3
 """Of what is one by default: two would not tell one more from twice as many."""
+_PART = 4
 _REFUSED = 1 << 62
 _TURNS = 5
 """Tiles or rows of launches of two and three workgroups, which neither divides."""
@@ -61,20 +62,42 @@ def several_numbers(contract: KernelContract, build: Values) -> Iterator[dict[st
 def counted_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
     """Launches of three of what is one by default and takes more workgroups, as the matrices of a batch are, with all numbers that follow
     from sizes, as strides do, further apart, each by another amount; with tiles cut and whole, with numbers that are no sizes, and of two
-    and three workgroups that take them in turn."""
+    and three workgroups that take them in turn. The first one has heads and batches, where the contract has such (`_shared`)."""
     given = launches(contract, build)
+    full = given[min(1, len(given) - 1)]
+    shared = _shared(contract, build, full)
+    if shared:
+        yield apart(contract, build, full | shared)
     several = several_workgroups(contract, build, given) or given[-1]
     own = [one.name for one in contract.parameters if one.kind == "run" and one.default == 1 and type(one.default) is int
            and groups(contract, build, several) < groups(contract, build, several | {one.name: 2}) < _REFUSED]
     if not own:
         return
     numbers = {name: value for launch in given for name, value in launch.items() if name in _numbers(contract)}
-    for base in (several, _whole(contract, build, several, given[min(1, len(given) - 1)])):
+    for base in (several, _whole(contract, build, several, full)):
         launch = apart(contract, build, base | dict.fromkeys(own, _COUNTED))
         yield launch
         if numbers:
             yield {**launch, **numbers}
         yield from _in_turn(contract, build, [base | dict.fromkeys(own, _COUNTED)])
+
+
+def _shared(contract: KernelContract, build: Values, full: dict[str, Any]) -> dict[str, Any]:
+    """Where one size of the example follows from another, as heads of K do, of which one more takes more workgroups: three of it and six of
+    the other, and three of each other size of the example of which one more does. Sizes that tiles divide are a part of one."""
+    found, pairs = dict[str, Any](), False
+    for one in contract.parameters:
+        if one.kind != "run" or one.type is not int or one.name not in contract.example or one.default_from or full.get(one.name) != 1:
+            continue
+        sizes = [groups(contract, build, full | {one.name: count}) for count in (1, 2, 3)]
+        if sizes[0] < sizes[1] < sizes[2] < _REFUSED:
+            follow = [other.name for other in contract.parameters if other.default_from == one.name and other.name in contract.example]
+            twice = found | {one.name: 2 * _COUNTED} | dict.fromkeys(follow, _COUNTED)
+            fits = bool(follow) and groups(contract, build, full | twice) < _REFUSED
+            found, pairs = twice if fits else found | {one.name: _COUNTED}, pairs or fits
+    parts = {name: max(1, size // _PART) for name, size in full.items() if type(size) is int and name not in found
+             and contract.parameter(name).multiple_of == 1 and _more_tiles(contract, build, full, name)}
+    return {**parts, **found} if pairs else {}
 
 
 def _numbers(contract: KernelContract) -> list[str]:
