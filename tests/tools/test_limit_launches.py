@@ -17,7 +17,9 @@ from asmgen.tools.proofs.addressrun import run_addresses
 from asmgen.tools.proofs.contractlimits import greatest_grid, limit_launches
 from asmgen.tools.proofs.guards import Guards
 from asmgen.tools.proofs.limitlaunches import LimitCheck, SeenAtLimits, Wrap
+from asmgen.tools.proofs.proof import PROVEN, REFUTED
 from asmgen.tools.proofs.proofclasses import steady
+from asmgen.tools.proofs.runclaims import index_claim
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.running.build import Built, build_kernel
 
@@ -159,6 +161,20 @@ def test_what_a_launch_of_few_rows_shows_a_longer_one_does() -> None:
     assert check.judged.idle() and check.acting([{"m": rows, "n": 64} for rows in (1, 2, 3, 4)]) == 2
     assert not with_row(last, 3, check.judged).judged.idle() and check.acting([{"m": 3, "n": 64}]) is None
     assert not with_row(last, 2, with_row(last, 3).judged).judged.idle()
+
+
+def test_sizes_that_were_alike_and_axes_of_one_workgroup_are_unknown() -> None:
+    """A tile of 64 x 64 tells rows from columns no more than an only workgroup its number. Launches of the claim have other ones."""
+    library = family("03-transpose")
+    built = build_kernel(library, "gfx950", {}, verify=False)
+    contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
+    for m, n, idle in ((64, 64, True), (128, 128, True), (64, 192, True), (128, 192, False)):
+        check = LimitCheck(run_addresses(library, built, contract.resolve_run({**build, "m": m, "n": n})), contract, build)
+        assert check.wrap() is None and (check.judged.idle() is not None) == idle
+    columns, rows = (one for one in program.instructions if one.name == "s_mul_i32" and not isinstance(one.operands[2], int))
+    alike = replace(columns, operands=(*columns.operands[:2], rows.operands[2]))
+    wrong = program.with_items(alike if one is columns else one for one in program.items)
+    assert [index_claim(library, built, 60.0, judged).status for judged in (program, wrong)] == [PROVEN, REFUTED]
 
 
 def with_row(code: str, rows: int, judged: SeenAtLimits | None = None) -> LimitCheck:

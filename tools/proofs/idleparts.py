@@ -2,7 +2,8 @@
 other sizes, no launch showed.
 
 A quotient by a power of two may have been 0, a minimum one of its sides, an `and` one of its sides or 0, an `or` the sum of both. Where it
-was that in each lane of each launch, that is its form. At the limits of the contract it may be another one.
+was that in each lane of each launch, that is its form. At the limits of the contract it may be another one. What a launch gives has forms
+too: an axis of the grid with one workgroup is 0, and an argument may be the same number as another one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from asmgen.author.contract.contract import KernelContract
 from asmgen.emulator.terms.identities import Identities
-from asmgen.emulator.terms.polynomials import QUOTIENT, Polynomials, Term
+from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Polynomials, Term
 from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS
 from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
@@ -27,11 +28,14 @@ _SAMPLES = 4096
 _NO_FORMS = ("sum", "select", *RELATIONS)
 """A sum is itself. What selections took is told apart (`asmgen.tools.proofs.runclaims`)."""
 _SUMS = ("or", "xor")
+_WORKGROUP = "workgroup."
 
 
 def forms_of(algebra: Polynomials, number: int) -> tuple[Term, ...]:
     """What a function of integers is where it does nothing; nothing for other variables."""
     variable = algebra.variables[number]
+    if variable.given:
+        return _given_forms(algebra, number)
     if variable.name.startswith(QUOTIENT):
         return ((),) if variable.name != f"{QUOTIENT}0" else ()
     if variable.name not in FUNCTIONS or variable.name in _NO_FORMS:
@@ -40,6 +44,21 @@ def forms_of(algebra: Polynomials, number: int) -> tuple[Term, ...]:
     if variable.name.startswith("and"):
         return (*sides, ())
     return (*sides, algebra.add(sides[0], sides[1])) if variable.name.startswith(_SUMS) else sides
+
+
+def _given_forms(algebra: Polynomials, number: int) -> tuple[Term, ...]:
+    """An axis of the grid may have had one workgroup, and an argument may have been the same as others, as strides and sizes are."""
+    name = algebra.variables[number].name
+    if name.startswith(_WORKGROUP):
+        return ((),)
+    if not _is_size(algebra, number):
+        return ()
+    return tuple((((other,), 1),) for other in range(len(algebra.variables)) if other != number and _is_size(algebra, other))
+
+
+def _is_size(algebra: Polynomials, number: int) -> bool:
+    variable = algebra.variables[number]
+    return variable.given and variable.high < WORD and not variable.name.startswith((_WORKGROUP, "item."))
 
 
 @dataclass

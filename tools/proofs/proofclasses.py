@@ -258,18 +258,19 @@ def _more(after: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
 
 
 def several_workgroups(contract: KernelContract, build: Values, given: list[dict[str, Value]]) -> dict[str, Value] | None:
-    """A launch in which each size that tiles divide takes a whole tile and a cut one; as many sizes as keep workgroups few. None where no
-    size takes more workgroups than one."""
+    """A launch in which each size that tiles divide takes a whole tile and a cut one, no two of them alike; as many sizes as keep
+    workgroups few. None where no size takes more workgroups than one."""
     values: dict[str, Any] = dict(given[-1])
     one = groups(contract, build, values)
     for parameter in contract.parameters:
-        size = values.get(parameter.name)
+        by_default = parameter.default if parameter.default != 1 else None  # what is 1 by default is for `counted_launches`
+        size = values.get(parameter.name, by_default)
         if parameter.kind != "run" or parameter.type is not int or parameter.default_from or not isinstance(size, int) or not size:
             continue
         step, fewer = parameter.multiple_of, groups(contract, build, values)
         for more in (max(size // 3, step), *(size << doubled for doubled in range(_DOUBLED))):  # a tile may have room for many
             larger = values | {parameter.name: (size + more) // step * step}
-            if groups(contract, build, larger) > fewer:
+            if larger[parameter.name] not in values.values() and groups(contract, build, larger) > fewer:
                 if groups(contract, build, larger) <= _MOST_GROUPS * one:
                     values = larger
                 break
