@@ -18,6 +18,7 @@ FIXED: dict[str, Any] = {"schedule": DOTS, "split_k": 1, "invariant": False, **B
 @GEMM.variant("gfx950", tile=(1, 4, 1024), waves=2, stages=3, depth=32, **FIXED)
 @GEMM.variant("gfx950", tile=(1, 8, 1024), waves=4, stages=3, depth=32, **FIXED)
 @GEMM.variant("gfx950", tile=(4, 8, 512), waves=1, stages=3, depth=32, worth_from=2, **FIXED)
+@GEMM.variant("gfx950", tile=(4, 4, 512), waves=1, stages=5, depth=32, worth_from=2, **FIXED)
 @GEMM.variant("gfx942", tile=(1, 2, 1024), waves=1, stages=3, depth=16, **FIXED)
 @GEMM.variant("gfx942", tile=(1, 4, 512), waves=2, stages=3, depth=16, **FIXED)
 @GEMM.variant("gfx942", tile=(1, 4, 1024), waves=2, stages=3, depth=16, **FIXED)

@@ -20,6 +20,7 @@ FIXED: dict[str, Any] = {"schedule": DOTS, "split_k": 1, "invariant": False, **B
 @GEMM.variant("gfx950", tile=(1, 4, 2048), waves=2, stages=3, **FIXED)
 @GEMM.variant("gfx950", tile=(1, 8, 1024), waves=4, stages=3, **FIXED)
 @GEMM.variant("gfx950", tile=(4, 8, 1024), waves=1, stages=3, worth_from=2, **FIXED)
+@GEMM.variant("gfx950", tile=(4, 4, 1024), waves=1, stages=5, worth_from=2, **FIXED)
 @GEMM.variant("gfx950", tile=(4, 16, 1024), waves=2, stages=3, worth_from=2, **FIXED)
 @GEMM.variant("gfx942", tile=(1, 2, 2048), waves=1, stages=3, **FIXED)
 @GEMM.variant("gfx942", tile=(1, 4, 1024), waves=2, stages=3, **FIXED)

@@ -31,6 +31,7 @@ BUILDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("gemm-fp8", "gfx942", dots("1x2x2048", scales="row", pointers=True)),
     ("gemm-bf16", "gfx942", dots("4x4x512", any_stride=True)),
     ("gemm-fp8", "gfx950", dots("1x4x1024", any_stride=True, d_layout="column", c_layout="column")),
+    ("gemm-bf16", "gfx950", dots("4x4x512", preload=True, bias="row")),
 )
 ODD_BF16, ODD_FP8 = 5, 6  # whose strides are any
 
