@@ -29,6 +29,7 @@ from asmgen.tools.proofs.proofclasses import (
     Lengths,
     counted_launches,
     given_launches,
+    groups,
     lengths,
     more_launches,
     repeated_edges,
@@ -320,6 +321,7 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
     chosen = ran.covering(judged)
     waiting = [*chosen, *([longest] if longest not in chosen else [])]
     others = [one for one in ran.launched if one not in waiting] + _more_launched(built)
+    wide = [max(ran.launched, key=lambda one: groups(built.kernel.contract, {}, one.values))]  # masks of workgroups' numbers leave out some
     while waiting and claim.status == PROVEN:
         launched = waiting.pop(0)
         report = run_addresses(family, built, launched.values, launched.seed, program, launched.magnitude)
@@ -328,6 +330,8 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
             selected.setdefault(number, set()).update(held)
         checks.append(LimitCheck(report, built.kernel.contract, built.kernel.parameters, limits))
         claim = _with_addresses(claim, family, built, report, checks[-1], until + seconds / 2)
+        if claim.status == PROVEN and not waiting and limits.idle() and wide and time.process_time() < until + seconds / 2:
+            waiting += [one for one in (wide.pop(),) if one in others]
         if claim.status == PROVEN and not waiting and limits.unseen() and time.process_time() < until + seconds / 2:
             found = (check.other_way([dict(one.values) for one in others]) for check in checks)
             further = next((number for number in found if number is not None), None)
