@@ -115,14 +115,11 @@ def to_matrix_of_c(k: ag.TileBuilder, batch: ag.Reg, way: tuple[ag.Reg, ag.Reg] 
             _to_matrix(k, "c", batch, bytes_, high)
             return
         c, d = (k.argument(f"{name}_pointers") for name in "cd")
-        k.s_lshl_b32(high, k.argument("beta"), 1)  # where beta is 0 there may be no array
-        for number in range(2):
-            k.s_cselect_b32(bytes_[number], c[number], d[number])
-        if way is None:
-            _to_pointed(k, "c", batch, bytes_, bytes_, high)
-            return
-        with k.scratch("bytes_of_c", 2, "s") as own:
-            _go_to_pointed(k, "c", batch, way, bytes_, own, high)
+        for matrix, back in ((batch, False),) if way is None else ((way[0], True), (way[1], False)):
+            k.s_lshl_b32(high, k.argument("beta"), 1)  # where beta is 0 there may be no array
+            for number in range(2):
+                k.s_cselect_b32(bytes_[number], c[number], d[number])
+            _to_pointed(k, "c", matrix, bytes_, bytes_, high, back)
 
 
 def _go_to_pointed(k: ag.TileBuilder, name: str, batch: ag.Reg, way: tuple[ag.Reg, ag.Reg] | None, numbers: ag.Reg, bytes_: ag.Reg,

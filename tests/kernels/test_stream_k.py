@@ -103,6 +103,9 @@ FORMS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
      {"m": 17, "n": 262, "k": 1101, "lda": 1104, "ldb": 1104, "workgroups": 3, "share": 2, "alpha": 1.5}),
     ("gemm-fp8", "gfx942", {"tile": "128x128x128", "schedule": "interleave", "scales": "row", "any_k": True, "pointers": True},
      {**BATCH, "k": 1025, "lda": 1040, "ldb": 1040, "beta": 1.5}),
+    # of 102 SGPRs no two side by side are free where an item's matrix of C is found
+    ("gemm-fp8", "gfx942", {"tile": "128x128x128", "schedule": "interleave", "b_layout": "column", "pointers": True, "preload": True,
+                            "out": "f16", "window": 8}, {**BATCH, "n": 132, "ldb": 144, "k": 1024, "beta": 0.5}),
     # stored by columns: lines of B whose registers transpose them, then of both
     ("gemm-bf16", "gfx942", {"tile": "128x128x64", "schedule": "interleave", "dtype": "f16", "bias": "column", "b_layout": "column"},
      {**BATCH, "n": 134, "ldb": 136, "k": 512}),
