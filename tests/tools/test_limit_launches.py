@@ -177,14 +177,24 @@ def test_sizes_that_were_alike_and_axes_of_one_workgroup_are_unknown() -> None:
     assert [index_claim(library, built, 60.0, judged).status for judged in (program, wrong)] == [PROVEN, REFUTED]
 
 
-def with_row(code: str, rows: int, judged: SeenAtLimits | None = None) -> LimitCheck:
-    """Of 02-row-sum with other code for where a row's sum is stored."""
+def test_waves_without_lanes_show_that_a_row_is_limited() -> None:
+    """Those of rows after the second one store nothing, as those beyond a tile's end do. Where no wave is limited, that is not shown."""
+    for rows, idle in ((3, False), (2, True)):
+        check = with_row(f"s_min_u32 s3, s2, 1\n{_ROW}", rows, behind="s_cmp_gt_u32 s2, 1\ns_cselect_b64 exec, 0, exec\n")
+        assert (check.judged.idle() is not None) == idle
+
+
+def with_row(code: str, rows: int, judged: SeenAtLimits | None = None, behind: str = "") -> LimitCheck:
+    """Of 02-row-sum with other code for where a row's sum is stored, and for which lanes store it."""
     library = family("02-row-sum")
     built = build_kernel(library, "gfx942", {}, verify=False)
     contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
     old = next(one for one in program.instructions if one.text.startswith("s_lshl_b32 s3, s2, 2"))
     (new,) = read_text(f"{code}s_endpgm\n", "gfx942")
-    wrong = program.with_items(item for one in program.items for item in (new.instructions[:-1] if one is old else (one,)))
+    lanes = next(one for one in program.instructions if one.name == "s_bfm_b64")
+    (more,) = read_text(f"{behind}s_endpgm\n", "gfx942")
+    other = {id(old): new.instructions[:-1], id(lanes): (lanes, *more.instructions[:-1])}
+    wrong = program.with_items(item for one in program.items for item in other.get(id(one), (one,)))
     values = contract.resolve_run({**build, "m": rows, "n": 64})
     check = LimitCheck(run_addresses(library, built, values, program=wrong), contract, build, judged)
     assert check.wrap() is None

@@ -38,7 +38,7 @@ from asmgen.tuning.started import launch_list, upload, values_of
 class AddressReport:
     """All sequences of addresses of a launch of `program` with `parameters`, with the table that they are terms of, and the decisions of
     waves. `met` says, by instruction and wave, how many branches the wave had met at each execution; `lanes`, by store, wave and term,
-    where lanes stored."""
+    where lanes stored; `reached`, by instruction, the waves that came there, with lanes or none."""
 
     sequences: tuple[AddressSequence, ...]
     table: TermTable
@@ -48,6 +48,7 @@ class AddressReport:
     met: Mapping[tuple[int, int], Sequence[int]]
     lanes: Mapping[tuple[int, int], Mapping[Term | None, NDArray[np.bool_]]]
     parameters: Mapping[str, Any]
+    reached: Mapping[int, frozenset[int]]
 
     @property
     def algebra(self) -> Polynomials:
@@ -108,5 +109,6 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
         replace(launches, steps=launches.steps[own:own + 1]).start(device, values)
         terms = rules.state.table.terms
         lanes = {key: {terms[number]: active for number, active in by_term.items()} for key, by_term in rules.accesses.lanes.items()}
+        reached = {number: frozenset(by_wave) for (number, _), by_wave in rules.accesses.executed.items()}
         return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1], rules.decisions, followed,
-                             rules.accesses.met, lanes, parameters)
+                             rules.accesses.met, lanes, parameters, reached)

@@ -101,17 +101,19 @@ class IdleParts:
         return b"".join(sorted(self._functions[number] + b"".join(sorted(self._seen.left[self._functions[number]])) for number in numbers))
 
     def _held(self, report: AddressReport, contract: KernelContract) -> Iterator[tuple[int, list[Term]]]:
-        """The functions in addresses, each with the forms that it has in all lanes of waves that went there."""
-        made, total = dict[tuple[int, ...], int](), 0
+        """The functions in addresses, each with the forms that it has in all lanes of waves that came there. A row may be limited to the
+        last one in waves that store nothing then: at the limits it is not known which lanes are left."""
+        made, total = dict[frozenset[int], int](), 0
         for sequence in report.sequences:
             if sequence.what in ("address", "offset"):
+                waves_there = report.reached[id(sequence.instruction)]
                 for term in sequence.terms:
-                    made[sequence.waves] = made.get(sequence.waves, 0) | (self._makings.of(term) if term is not None else 0)
+                    made[waves_there] = made.get(waves_there, 0) | (self._makings.of(term) if term is not None else 0)
         for mask in made.values():
             total |= mask
         waves, values = self._samples(report, contract, sorted({wave for group in made for wave in group}))
-        there = {group: np.isin(waves, group) for group in made}
-        where = dict[frozenset[tuple[int, ...]], NDArray[np.bool_]]()
+        there = {group: np.isin(waves, [*group]) for group in made}
+        where = dict[frozenset[frozenset[int]], NDArray[np.bool_]]()
         for number in ones(total):
             forms = forms_of(self._algebra, number)
             if not forms:
