@@ -128,6 +128,8 @@ def test_one_access_in_range_is_enough(records: int, wraps: bool) -> None:
 _ROW = "s_lshl_b32 s3, s3, 2\n"
 _LANE = f"v_mov_b32 v4, s2\n{{}}s_nop 1\nv_readfirstlane_b32 s3, v4\n{_ROW}"
 _FIELDS = f"s_and_b32 s90, s2, {{}}\ns_and_b32 s91, s2, 1\ns_or_b32 s3, s90, s91\n{_ROW}"
+_BORROW = f"s_sub_u32 s90, s2, {{}}\ns_subb_u32 s90, 0, 0\ns_and_b32 s3, s2, s90\n{_ROW}"
+_BYTE = "v_cvt_f32_ubyte0 v4, v4\nv_cvt_u32_f32 v4, v4\n"
 IDLE = {
     "a mask": f"s_and_b32 s3, s2, 0x7fff\n{_ROW}", "a mask of bytes": "s_lshl_b32 s3, s2, 12\ns_and_b32 s3, s3, 0xffff0\n",
     "a bit that is cleared": f"s_mov_b32 s3, s2\ns_bitset0_b32 s3, 20\n{_ROW}", "its contrary": f"s_andn2_b32 s3, s2, 0x100000\n{_ROW}",
@@ -139,11 +141,14 @@ IDLE = {
     "a bit that is turned": f"s_xor_b32 s3, s2, 0x100000\ns_sub_u32 s3, s3, 0x100000\n{_ROW}",
     "a choice of bits": _LANE.format("v_mov_b32 v5, 0xfffff\nv_bfi_b32 v4, v5, v4, 0\n"),
     "a choice of bytes": _LANE.format("v_mov_b32 v5, 0x0c020100\nv_perm_b32 v4, v4, v4, v5\n"),
-    "a quotient that is taken away": f"s_mul_hi_u32 s90, s2, 4096\ns_sub_u32 s3, s2, s90\n{_ROW}"}
+    "a quotient that is taken away": f"s_mul_hi_u32 s90, s2, 4096\ns_sub_u32 s3, s2, s90\n{_ROW}",
+    "a borrow": _BORROW.format("0x100000"), "a byte as a float": _LANE.format(_BYTE),
+    "a minimum of floats": _LANE.format("v_cvt_f32_u32 v4, v4\nv_mov_b32 v5, 0x49800000\nv_min_f32 v4, v4, v5\nv_cvt_u32_f32 v4, v4\n")}
 ACTS = {
     "a mask of all rows": f"s_and_b32 s3, s2, 0x3fffffff\n{_ROW}", "a bit of no row": f"s_mov_b32 s3, s2\ns_bitset0_b32 s3, 31\n{_ROW}",
     "a hole that launches have": _FIELDS.format(-2), "a minimum that no row exceeds": f"s_min_u32 s3, s2, 0x40000000\n{_ROW}",
-    "the last bit alone": f"s_and_b32 s3, s2, 1\n{_ROW}"}
+    "the last bit alone": f"s_and_b32 s3, s2, 1\n{_ROW}", "a borrow of all rows": _BORROW.format("0x40000000"),
+    "a borrow that some rows lack": _BORROW.format(2), "a bit as a float": _LANE.format(f"v_and_b32 v4, 1, v4\n{_BYTE}")}
 
 
 @pytest.mark.parametrize("name", [*IDLE, *ACTS])
@@ -182,6 +187,14 @@ def test_waves_without_lanes_show_that_a_row_is_limited() -> None:
     for rows, idle in ((3, False), (2, True)):
         check = with_row(f"s_min_u32 s3, s2, 1\n{_ROW}", rows, behind="s_cmp_gt_u32 s2, 1\ns_cselect_b64 exec, 0, exec\n")
         assert (check.judged.idle() is not None) == idle
+
+
+@pytest.mark.parametrize(("lane", "known"), [("s2", False), ("5", True), ("s90", True)])
+def test_a_lane_that_sizes_choose_has_no_formula(lane: str, known: bool) -> None:
+    """Workgroups read the lane of their number: the formula of one lane is not that of others."""
+    code = f"v_mov_b32 v4, s2\ns_mov_b32 s90, 7\ns_nop 3\nv_readlane_b32 s3, v4, {lane}\n{_ROW}"
+    stores = [one for one in with_row(code, 3)._report.sequences if one.instruction.name.startswith("global_store")]
+    assert stores and all(one.known == known for one in stores)
 
 
 def with_row(code: str, rows: int, judged: SeenAtLimits | None = None, behind: str = "") -> LimitCheck:

@@ -1,8 +1,9 @@
 """Functions in addresses that did nothing in the launches followed, as a mask that left out no bit: whether they should do something for
 other sizes, no launch showed.
 
-A quotient by a power of two may have been 0, a minimum one of its sides, an `and` one of its sides or 0, an `or` the sum of both. Where it
-was that in each lane of each launch, that is its form. At the limits of the contract it may be another one. What a launch gives has forms
+A quotient by a power of two may have been 0 or -1, as where a difference has a borrow, a minimum one of its sides, an `and` one of its
+sides or 0, an `or` the sum of both, and a conversion from floats may have given the integer back of which these were made. Where it was
+that in each lane of each launch, that is its form. At the limits of the contract it may be another one. What a launch gives has forms
 too: an axis of the grid with one workgroup is 0, and an argument may be the same number as another one.
 """
 
@@ -28,6 +29,7 @@ _SAMPLES = 4096
 _NO_FORMS = ("sum", "select", *RELATIONS)
 """A sum is itself. What selections took is told apart (`asmgen.tools.proofs.runclaims`)."""
 _SUMS = ("or", "xor")
+_FROM_FLOATS, _TO_FLOATS = ("v_cvt_u32_f32", "v_cvt_i32_f32"), ("v_cvt_f32_u32", "v_cvt_f32_i32", "v_cvt_f32_ubyte")
 _WORKGROUP = "workgroup."
 
 
@@ -37,13 +39,31 @@ def forms_of(algebra: Polynomials, number: int) -> tuple[Term, ...]:
     if variable.given:
         return _given_forms(algebra, number)
     if variable.name.startswith(QUOTIENT):
-        return ((),) if variable.name != f"{QUOTIENT}0" else ()
+        borrow = (algebra.number(-1),) if variable.low < 0 else ()
+        return ((), *borrow) if variable.name != f"{QUOTIENT}0" else ()
+    if variable.name.startswith(_FROM_FLOATS):
+        return _converted(algebra, number)
     if variable.name not in FUNCTIONS or variable.name in _NO_FORMS:
         return ()
     sides = tuple(part for part in variable.made_of if isinstance(part, tuple))
     if variable.name.startswith("and"):
         return (*sides, ())
     return (*sides, algebra.add(sides[0], sides[1])) if variable.name.startswith(_SUMS) else sides
+
+
+def _converted(algebra: Polynomials, number: int) -> tuple[Term, ...]:
+    """The integers of which the floats were made that a variable converts."""
+    found, waiting, seen = list[Term](), [number], {number}
+    while waiting:
+        variable = algebra.variables[waiting.pop()]
+        parts = [part for part in variable.made_of if isinstance(part, tuple)]
+        if variable.name.startswith(_TO_FLOATS):
+            found += parts
+            continue
+        more = {inner for part in parts for monomial, _ in part for inner in monomial} - seen
+        seen |= more
+        waiting += sorted(more)
+    return tuple(dict.fromkeys(found))
 
 
 def _given_forms(algebra: Polynomials, number: int) -> tuple[Term, ...]:

@@ -108,6 +108,8 @@ def bind_to_scalar(instruction: Instruction, carrier: HandleCarrier, state: Term
     shadow, machine = carrier.shadow, carrier.machine
     slot = machine.slot(source) if isinstance(source, Reg) and source.file in "va" else None
     lane_of = fetch_scalar(machine, instruction.operands[2], "b32") if instruction.name == "v_readlane_b32" else None
+    by = instruction.operands[2] if lane_of is not None else None
+    index = by.index if isinstance(by, Reg) and by.file == "s" else None
 
     def step(group: Group) -> None:
         if slot is None:
@@ -119,6 +121,9 @@ def bind_to_scalar(instruction: Instruction, carrier: HandleCarrier, state: Term
             lanes = np.zeros(group.size, np.int64) if group.mask is None else first_active(group.mask)
         ids = shadow.vector[slot, group.select][np.arange(group.size), lanes]
         ids = np.where(whole(ids), ids, np.uint32(UNKNOWN))
+        if index is not None:  # other launches may read other lanes
+            chosen = shadow.scalar[index, group.select]
+            ids = np.where((chosen == 0) | [state.words.is_constant(number) for number in chosen.tolist()], ids, np.uint32(UNKNOWN))
         closed = np.zeros_like(ids)
         for lane in np.unique(lanes):
             here = (lanes == lane) & (ids != 0)
