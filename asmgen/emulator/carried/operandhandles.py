@@ -147,9 +147,9 @@ def result_writer(instruction: Instruction, carrier: HandleCarrier, bits: int) -
 
 def element_writer(instruction: Instruction, carrier: HandleCarrier, bits: int) -> Callable[[Group, Handles], None]:
     """Puts one element of so many bits, by its number, where the result goes."""
-    put = result_writer(instruction, carrier, bits)
     if bits == 32 and (instruction.form.encoding != "SDWA" or instruction.modifiers.get("dst_sel", "DWORD") == "DWORD"):
         return writer(instruction, carrier)  # an element that ends at the top of a word is the word's handle
+    put = result_writer(instruction, carrier, bits)
     return lambda group, ids: put(group, at_top(ids, bits // 4))
 
 
