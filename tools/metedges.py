@@ -22,8 +22,9 @@ from asmgen.tools.mutantruns import Runs
 from asmgen.tools.proofs.algebrarun import run_algebra
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches
 from asmgen.tools.proofs.proof import PROVEN
-from asmgen.tools.proofs.proofclasses import given_launches, groups
+from asmgen.tools.proofs.proofclasses import given_launches
 from asmgen.tools.running.build import Built
+from asmgen.tools.running.smalllaunches import groups_of
 
 _SEED = 1
 EQUIVALENT, NOT_TOLD = "equivalent", "not told"
@@ -105,7 +106,7 @@ def _larger(contract: KernelContract, build: Values) -> Iterator[dict[str, Value
     for parameter in contract.parameters:
         if parameter.kind == "run" and type(size := whole.get(parameter.name)) is int:
             larger = {**last, parameter.name: size + parameter.multiple_of}
-            if groups(contract, build, larger) <= 2 * groups(contract, build, last):
+            if groups_of(contract, build, larger) <= 2 * groups_of(contract, build, last):
                 yield larger
 
 

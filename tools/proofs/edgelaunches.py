@@ -13,7 +13,7 @@ from typing import Any
 from asmgen.author.contract.contract import KernelContract, Parameter, Value, Values
 from asmgen.emulator.carried.comparisons import Compared
 from asmgen.program.program import Program
-from asmgen.tools.proofs.proofclasses import groups
+from asmgen.tools.running.smalllaunches import groups_of
 
 Key = tuple[Compared, int]
 Nearest = Mapping[Key, int]
@@ -90,7 +90,7 @@ class EdgeLaunches:
 
     def _moves(self, key: Key, parameters: Iterable[Parameter]) -> Iterator[_Try]:
         apart, launch = self.best[key]
-        limit = groups(self.contract, self.build, launch)
+        limit = groups_of(self.contract, self.build, launch)
         whole = self.contract.resolve_run({**self.build, **launch})
         for parameter in parameters:
             size = whole.get(parameter.name)
@@ -101,5 +101,5 @@ class EdgeLaunches:
                 moved = size + int(by)
                 other = {**launch, parameter.name: moved}
                 if moved > 0 and by.denominator == 1 and by.numerator % parameter.multiple_of == 0 and other not in self._tried \
-                        and groups(self.contract, self.build, other) <= limit:
+                        and groups_of(self.contract, self.build, other) <= limit:
                     yield _Try(other, key, parameter.name, int(by))

@@ -10,7 +10,7 @@ from typing import Any
 
 from asmgen.author.contract.contract import Formula, KernelContract, Parameter, Value, Values
 from asmgen.isa.errors import AsmgenError
-from asmgen.tools.running.smalllaunches import apart, drawn_launches, launches
+from asmgen.tools.running.smalllaunches import REFUSED, apart, drawn_launches, groups_of, launches
 
 _MOST_GROUPS = 12
 _DOUBLED = 7
@@ -20,7 +20,6 @@ _MOST_STEPS, _MOST_PERIOD, _LEAST_STEPS = 30, 8, 6
 _COUNTED = 3
 """Of what is one by default: two would not tell one more from twice as many."""
 _PART = 4
-_REFUSED = 1 << 62
 _TURNS = 5
 """Tiles or rows of launches of two and three workgroups, which neither divides."""
 
@@ -55,7 +54,7 @@ def several_numbers(contract: KernelContract, build: Values) -> Iterator[dict[st
         if numbers not in found:
             found.append(numbers)
             yield {**several, **numbers}
-            if groups(contract, build, whole) == groups(contract, build, several):
+            if groups_of(contract, build, whole) == groups_of(contract, build, several):
                 yield {**whole, **numbers}
 
 
@@ -70,7 +69,7 @@ def counted_launches(contract: KernelContract, build: Values) -> Iterator[dict[s
         yield apart(contract, build, full | shared)
     several = several_workgroups(contract, build, given) or given[-1]
     own = [one.name for one in contract.parameters if one.kind == "run" and one.default == 1 and type(one.default) is int
-           and groups(contract, build, several) < groups(contract, build, several | {one.name: 2}) < _REFUSED]
+           and groups_of(contract, build, several) < groups_of(contract, build, several | {one.name: 2}) < REFUSED]
     if not own:
         return
     numbers = {name: value for launch in given for name, value in launch.items() if name in _numbers(contract)}
@@ -89,11 +88,11 @@ def _shared(contract: KernelContract, build: Values, full: dict[str, Any]) -> di
     for one in contract.parameters:
         if one.kind != "run" or one.type is not int or one.name not in contract.example or one.default_from or full.get(one.name) != 1:
             continue
-        sizes = [groups(contract, build, full | {one.name: count}) for count in (1, 2, 3)]
-        if sizes[0] < sizes[1] < sizes[2] < _REFUSED:
+        sizes = [groups_of(contract, build, full | {one.name: count}) for count in (1, 2, 3)]
+        if sizes[0] < sizes[1] < sizes[2] < REFUSED:
             follow = [other.name for other in contract.parameters if other.default_from == one.name and other.name in contract.example]
             twice = found | {one.name: 2 * _COUNTED} | dict.fromkeys(follow, _COUNTED)
-            fits = bool(follow) and groups(contract, build, full | twice) < _REFUSED
+            fits = bool(follow) and groups_of(contract, build, full | twice) < REFUSED
             found, pairs = twice if fits else found | {one.name: _COUNTED}, pairs or fits
     parts = {name: max(1, size // _PART) for name, size in full.items() if type(size) is int and name not in found
              and contract.parameter(name).multiple_of == 1 and _more_tiles(contract, build, full, name)}
@@ -130,11 +129,11 @@ def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], S
             continue  # what has a default is an option, as the sides of a window
         strides = {one.name for one in sizes if one.default_from in (parameter.name,)}
         fixed = {name: value for name, value in pinned.items() if name not in strides or name in contract.example}
-        most = groups(contract, build, pinned)
+        most = groups_of(contract, build, pinned)
         by_step = []
         for step in (parameter.multiple_of, _step(contract, build, fixed, parameter, steps)):
             found = [fixed | {parameter.name: step * count} for count in range(1, _MOST_STEPS + 1)]
-            by_step.append(tuple(launch for launch in found if groups(contract, build, launch) == most))
+            by_step.append(tuple(launch for launch in found if groups_of(contract, build, launch) == most))
         if len(by_step[1]) >= _LEAST_STEPS and (steps is None or _decides(contract, build, by_step[1], steps)):
             yield Lengths(parameter.name, *by_step)
 
@@ -144,10 +143,10 @@ def repeated_rows(contract: KernelContract, build: Values) -> Iterator[Lengths]:
     more workgroups in steps of what one takes at once, and one element short."""
     for full, name in _repeating(contract, build):
         found = [full | {name: full[name] * count} for count in range(1, _MOST_STEPS + 1)]
-        found = [launch for launch in found if groups(contract, build, launch) == 1]
+        found = [launch for launch in found if groups_of(contract, build, launch) == 1]
         yield Lengths(name, tuple(found), tuple(found))
         cut = full | {name: 3 * full[name] - 1}
-        if groups(contract, build, cut) == 1:
+        if groups_of(contract, build, cut) == 1:
             yield Lengths(name, (cut,), (cut,))
 
 
@@ -171,7 +170,7 @@ def repeated_edges(contract: KernelContract, build: Values) -> Iterator[dict[str
                 edges += [{**edge, other: size - 1} for edge in edges]
         for edge, loop, count in product(reversed(edges), loops, (3, 2)):
             launch = {**full, name: count * full[name], **edge, **loop}
-            if groups(contract, build, launch) == 1:
+            if groups_of(contract, build, launch) == 1:
                 yield launch
 
 
@@ -179,7 +178,7 @@ def _more_tiles(contract: KernelContract, build: Values, launch: dict[str, Any],
     """Whether tiles divide that size, whatever workgroups there are: without options twice of it takes more workgroups."""
     own = {one.name for one in contract.parameters if type(one.default) is int or isinstance(one.default_from, Formula)}
     plain = {key: value for key, value in launch.items() if key not in own or key in contract.example}
-    return groups(contract, build, plain | {name: 2 * launch[name]}) > groups(contract, build, plain)
+    return groups_of(contract, build, plain | {name: 2 * launch[name]}) > groups_of(contract, build, plain)
 
 
 def several_rounds(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
@@ -196,8 +195,8 @@ def _in_turn(contract: KernelContract, build: Values, bases: Sequence[dict[str, 
     for option in _options(contract):
         for base in bases:
             launch = {name: value for name, value in base.items() if name != option.name}
-            most, steps = groups(contract, build, launch), range(_MOST_STEPS, 0, -1)
-            fewer = {groups(contract, build, found): found for found in (launch | {option.name: value} for value in steps)}
+            most, steps = groups_of(contract, build, launch), range(_MOST_STEPS, 0, -1)
+            fewer = {groups_of(contract, build, found): found for found in (launch | {option.name: value} for value in steps)}
             counts = [count for count in (2, 3) if count in fewer and count < most]
             yield from (fewer[count] for count in counts)
             if counts:
@@ -218,10 +217,10 @@ def _repeating(contract: KernelContract, build: Values) -> Iterator[tuple[dict[s
     full: dict[str, Any] = given[min(1, len(given) - 1)]
     for option in _options(contract) if several is not None else ():
         own: list[dict[str, Any]] = [{option.name: value} for value in (1, _MOST_STEPS)]
-        many = groups(contract, build, several or {})
-        one = next((values for values in own if groups(contract, build, {**(several or {}), **values}) < many), None)
+        many = groups_of(contract, build, several or {})
+        one = next((values for values in own if groups_of(contract, build, {**(several or {}), **values}) < many), None)
         for name, step in full.items() if one is not None else ():
-            if type(step) is not int or groups(contract, build, {**full, name: 2 * step}) == groups(contract, build, full):
+            if type(step) is not int or groups_of(contract, build, {**full, name: 2 * step}) == groups_of(contract, build, full):
                 continue
             yield {**full, **(one or {})}, name
 
@@ -261,32 +260,20 @@ def several_workgroups(contract: KernelContract, build: Values, given: list[dict
     """A launch in which each size that tiles divide takes a whole tile and a cut one, no two of them alike; as many sizes as keep
     workgroups few. None where no size takes more workgroups than one."""
     values: dict[str, Any] = dict(given[-1])
-    one = groups(contract, build, values)
+    one = groups_of(contract, build, values)
     for parameter in contract.parameters:
         by_default = parameter.default if parameter.default != 1 else None  # what is 1 by default is for `counted_launches`
         size = values.get(parameter.name, by_default)
         if parameter.kind != "run" or parameter.type is not int or parameter.default_from or not isinstance(size, int) or not size:
             continue
-        step, fewer = parameter.multiple_of, groups(contract, build, values)
+        step, fewer = parameter.multiple_of, groups_of(contract, build, values)
         for more in (max(size // 3, step), *(size << doubled for doubled in range(_DOUBLED))):  # a tile may have room for many
             larger = values | {parameter.name: (size + more) // step * step}
-            if larger[parameter.name] not in values.values() and groups(contract, build, larger) > fewer:
-                if groups(contract, build, larger) <= _MOST_GROUPS * one:
+            if larger[parameter.name] not in values.values() and groups_of(contract, build, larger) > fewer:
+                if groups_of(contract, build, larger) <= _MOST_GROUPS * one:
                     values = larger
                 break
-    return values if groups(contract, build, values) > one else None
-
-
-def groups(contract: KernelContract, build: Values, values: Values) -> int:
-    """Workgroups of a launch; very many where the contract refuses it."""
-    resolved = _resolved(contract, build, values)
-    if resolved is None:
-        return _REFUSED
-    try:
-        x, y, z = contract.grid_of(resolved)
-    except AsmgenError:
-        return _REFUSED
-    return x * y * z
+    return values if groups_of(contract, build, values) > one else None
 
 
 def _resolved(contract: KernelContract, build: Values, values: Values) -> dict[str, Any] | None:

@@ -29,7 +29,6 @@ from asmgen.tools.proofs.proofclasses import (
     Lengths,
     counted_launches,
     given_launches,
-    groups,
     lengths,
     more_launches,
     repeated_edges,
@@ -43,6 +42,7 @@ from asmgen.tools.running.build import Built
 from asmgen.tools.running.executed import executed, never_round, rounds
 from asmgen.tools.running.keptdevices import keeping
 from asmgen.tools.running.runner import run_kernel
+from asmgen.tools.running.smalllaunches import groups_of
 
 _Run = Callable[[Mapping[str, Any]], tuple[int, ...]]
 ORDERS = ("lockstep", "serial", "random:3")
@@ -321,7 +321,7 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
     chosen = ran.covering(judged)
     waiting = [*chosen, *([longest] if longest not in chosen else [])]
     others = [one for one in ran.launched if one not in waiting] + _more_launched(built)
-    wide = [max(ran.launched, key=lambda one: groups(built.kernel.contract, {}, one.values))]  # masks of workgroups' numbers leave out some
+    wide = [max(ran.launched, key=lambda one: groups_of(built.kernel.contract, {}, one.values))]  # its numbers have bits to mask
     while waiting and claim.status == PROVEN:
         launched = waiting.pop(0)
         report = run_addresses(family, built, launched.values, launched.seed, program, launched.magnitude)

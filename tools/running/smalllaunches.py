@@ -20,7 +20,8 @@ _FACTOR = 16.0  # of a number that is no size
 _TRIES = 1000  # to draw another launch
 _APART = 8  # elements that are 16 bytes of the narrowest type that rows of D have
 _LARGER = (2, 4)  # times a size of the example, for builds with rules of their own
-_REFUSED = 1 << 62
+REFUSED = 1 << 62
+"""Workgroups of a launch that the contract refuses (`groups_of`)."""
 _UNBOUNDED = 64  # a size that many times as large for as many workgroups is not one that tiles divide
 
 
@@ -123,7 +124,7 @@ def _small(contract: KernelContract, build: Values) -> dict[str, Any]:
     own = _sizes(contract)
     values: dict[str, Any] = {name: contract.example[name] for name in own if name in contract.example}
     larger = (values | {name: factor * values[name]} for factor in (1, *_LARGER) for name in values)
-    values = next((one for one in larger if groups_of(contract, build, one) < _REFUSED), values)
+    values = next((one for one in larger if groups_of(contract, build, one) < REFUSED), values)
     size = groups_of(contract, build, values)
     for name, parameter in own.items():
         step, least = parameter.multiple_of, parameter.minimum or parameter.multiple_of
@@ -194,5 +195,5 @@ def groups_of(contract: KernelContract, build: Values, values: Values) -> int:
     try:
         x, y, z = contract.grid_of(contract.resolve_run({**build, **values}))
     except AsmgenError:
-        return _REFUSED
+        return REFUSED
     return x * y * z
