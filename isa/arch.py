@@ -11,6 +11,8 @@ ACCUM_GRANULE = 4
 
 LANES = 64
 """Work-items of a wave (docs/facts/instructions.md section 6)."""
+MOST_WORK_ITEMS = 1024
+"""The most work-items of a workgroup (LLVM 22, AMDGPU::IsaInfo::getMaxFlatWorkGroupSize)."""
 SIMDS = 4
 """SIMDs of a compute unit; the waves of a workgroup go round them (docs/facts/microarchitecture.md section 2.1)."""
 LANE_SWAPS = {4: "v_permlane16_swap_b32", 5: "v_permlane32_swap_b32"}

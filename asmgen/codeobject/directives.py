@@ -10,12 +10,11 @@ from typing import Any
 from asmgen.codeobject import metadata
 from asmgen.codeobject.descriptor import CodeObjectError, initial_sgprs
 from asmgen.codeobject.metadata import Argument
-from asmgen.isa.arch import ARCHITECTURES, LANES, SIMDS, Architecture, accum_offset
+from asmgen.isa.arch import ARCHITECTURES, LANES, MOST_WORK_ITEMS, SIMDS, Architecture, accum_offset
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import AGPR_COUNT, SGPR_COUNT, VGPR_COUNT
 
 CODE_OBJECT_VERSIONS = (5, 6)
-MAX_WORKGROUP = 1024  # work-items
 _EXTRA_SGPRS = 6  # vcc, flat_scratch, xnack_mask: LLVM counts them in .sgpr_count (docs/facts/instructions.md section 6)
 _SYMBOL = re.compile(r"(?!\.L)[A-Za-z_.$][\w.$]*", re.ASCII)  # .L names are local to the assembler: no runtime would find them
 _NAME = re.compile(r"[\w.$]*", re.ASCII)
@@ -234,7 +233,7 @@ def _problems(resources: KernelResources) -> list[str]:
         ("vgprs", resources.vgprs, 0, VGPR_COUNT),
         ("agprs", resources.agprs, 0, AGPR_COUNT),
         ("sgprs", resources.sgprs, 0, SGPR_COUNT),
-        ("max_flat_workgroup_size", resources.max_flat_workgroup_size, 1, MAX_WORKGROUP),
+        ("max_flat_workgroup_size", resources.max_flat_workgroup_size, 1, MOST_WORK_ITEMS),
         ("workitem_id", resources.workitem_id, 0, 2),
         ("kernarg_preload", resources.kernarg_preload, 0, arch.user_sgprs - _KERNARG_POINTER_SGPRS),
         ("kernarg_preload_offset", resources.kernarg_preload_offset, 0, (1 << 9) - 1),

@@ -32,7 +32,7 @@ from asmgen.codeobject.elf import (
 )
 from asmgen.codeobject.metadata import Argument
 from asmgen.files import FileError, read_plain
-from asmgen.isa.arch import ARCHITECTURES
+from asmgen.isa.arch import ARCHITECTURES, MOST_WORK_ITEMS
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import MOST_QUOTED, quoted, shorten
 from asmgen.toolchain import link
@@ -299,7 +299,7 @@ def _kernel(row: dict[str, Any], symbols: Mapping[str, ElfSymbol], image: tuple[
         scratch=metadata.number(row, ".private_segment_fixed_size", descriptor.private_segment_fixed_size),
         kernarg_size=metadata.number(row, ".kernarg_segment_size", descriptor.kernarg_size),
         kernarg_align=metadata.number(row, ".kernarg_segment_align", 8),
-        max_flat_workgroup_size=metadata.number(row, ".max_flat_workgroup_size", 1024),
+        max_flat_workgroup_size=metadata.number(row, ".max_flat_workgroup_size", MOST_WORK_ITEMS),
         vgpr_spills=metadata.number(row, ".vgpr_spill_count", 0),
         sgpr_spills=metadata.number(row, ".sgpr_spill_count", 0),
         wavefront_size=metadata.number(row, ".wavefront_size", 64),

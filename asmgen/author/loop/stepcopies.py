@@ -21,7 +21,7 @@ from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError
-from asmgen.isa.registers import Reg, s
+from asmgen.isa.registers import SGPR_COUNT, Reg, s
 from asmgen.program.program import Label
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Entries = Sequence[Sync | Unit]
 
-_SGPRS = 102
 
 def _everything(unit: Unit) -> bool:
     return True
@@ -328,7 +327,7 @@ class Copies:
             return
         plan, used = self.k.registers, reduce(or_, (unit.effects.reads | unit.effects.writes for unit in rest), 0)
         assert plan is not None
-        free = [s[number] for number in range(_SGPRS) if used & s[number].mask and not plan.holds(s[number])]
+        free = [s[number] for number in range(SGPR_COUNT) if used & s[number].mask and not plan.holds(s[number])]
         pins = [plan.pin(f"epilogue_{register}", register) for register in free]
         with self.k.section() as section:
             emit()

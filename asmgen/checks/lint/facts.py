@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asmgen.codeobject.textmetadata import text_metadata
-from asmgen.isa.arch import architecture
+from asmgen.isa.arch import MOST_WORK_ITEMS, architecture
 from asmgen.isa.registers import NAMED, SGPR_BIT, TTMP_BASE, TTMP_COUNT, Reg
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ _DIRECTIVE = re.compile(r"^\s*\.amdhsa_(\w+)\s+(?:(0x[0-9a-fA-F]{1,8}|[1-9]\d{0,
 _DIRECTIVE_NAME = re.compile(r"^\s*\.amdhsa_(\w+)", re.MULTILINE)
 _USER_SGPRS = {"private_segment_buffer": 4, "dispatch_ptr": 2, "queue_ptr": 2, "kernarg_segment_ptr": 2, "dispatch_id": 2,
                "flat_scratch_init": 2, "private_segment_size": 1}
-
-_MOST_WORKITEMS = 1024
 
 
 @dataclass(frozen=True)
@@ -106,13 +104,13 @@ def _info_of(values: Mapping[str, int], users: int | None) -> int | None:
 def block_of(metadata: Mapping[str, Any], dims: int) -> tuple[int, int, int] | None:
     """The workgroup of a kernel: as its metadata requires it, else the largest in one dimension where v0 holds no other (`dims` 0)."""
     required, most = metadata.get(".reqd_workgroup_size"), most_of(metadata)
-    if isinstance(required, list) and len(required) == 3 and all(type(size) is int and 0 < size <= _MOST_WORKITEMS for size in required):
+    if isinstance(required, list) and len(required) == 3 and all(type(size) is int and 0 < size <= MOST_WORK_ITEMS for size in required):
         x, y, z = required
-        return (x, y, z) if x * y * z <= _MOST_WORKITEMS else None
+        return (x, y, z) if x * y * z <= MOST_WORK_ITEMS else None
     return (most, 1, 1) if most is not None and not dims else None
 
 
 def most_of(metadata: Mapping[str, Any]) -> int | None:
     """How many work-items a workgroup of a kernel may have."""
     most = metadata.get(".max_flat_workgroup_size")
-    return most if type(most) is int and 0 < most <= _MOST_WORKITEMS else None
+    return most if type(most) is int and 0 < most <= MOST_WORK_ITEMS else None

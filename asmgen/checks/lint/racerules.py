@@ -9,11 +9,10 @@ from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.raceproofs.outcome import REFUTED
 from asmgen.checks.raceproofs.raceproof import prove_races
 from asmgen.checks.waits.verify import BARRIERS, TOKEN
+from asmgen.isa.arch import MOST_WORK_ITEMS
 from asmgen.program.program import Program
 
 RACE = "W015"
-_USUAL_MOST = 1024
-"""Work-items that compilers allow where nobody says how many a workgroup has."""
 
 
 def race_findings(program: Program, block: tuple[int, int, int] | None, lds: int | None,
@@ -25,8 +24,8 @@ def race_findings(program: Program, block: tuple[int, int, int] | None, lds: int
     if not any(instruction.waits == "off" for instruction in program.instructions):
         proof = prove_races(program, block, lds, once=True, info=info)
         if proof.status == REFUTED and proof.race is not None:
-            usual = prod(block) == _USUAL_MOST
-            doubt = f", if a workgroup has {_USUAL_MOST} work-items" if usual else ""
+            usual = prod(block) == MOST_WORK_ITEMS  # what compilers allow where nobody says how many it has
+            doubt = f", if a workgroup has {MOST_WORK_ITEMS} work-items" if usual else ""
             first, second = (program.instructions[position] for position in (proof.race.first, proof.race.second))
             yield LintFinding(RACE, "warning" if usual else "error", f"{proof.race.sentence(program)}{doubt}", first, second, None, None,
                               proof.race.second)

@@ -13,12 +13,12 @@ from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.descriptor import CodeObjectError
 from asmgen.codeobject.load import CodeObject
 from asmgen.files import FileError, read_plain
-from asmgen.isa.arch import LANES
+from asmgen.isa.arch import LANES, MOST_WORK_ITEMS
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.emulated import EmulatedKernel, EmulatedModule
 from asmgen.launch.hipemulator.errors import HipError
 from asmgen.launch.hipemulator.hipstate import GpuState, Runtime, put_int, put_size, unsigned
-from asmgen.launch.hipemulator.properties import CHIPS, MOST_WORK_ITEMS, binding
+from asmgen.launch.hipemulator.properties import CHIPS, binding
 from asmgen.launch.launchcall import LAUNCH_PARAM_BUFFER_POINTER, LAUNCH_PARAM_BUFFER_SIZE, LAUNCH_PARAM_END
 
 _ELF_SIZES = Struct("<32xQQ6xHHHH")  # program and section header offsets, then entry sizes and counts

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from asmgen.isa.arch import LANES, SIMDS
+from asmgen.isa.arch import LANES, MOST_WORK_ITEMS, SIMDS
 from asmgen.launch.device import DeviceError
 from asmgen.launch.hipbinding import import_binding
 from asmgen.launch.hipemulator.errors import HipError
 from asmgen.launch.hipemulator.hipstate import TOTAL_BYTES, GpuState, put_text
 
-MOST_WORK_ITEMS = 1024
 _MOST_GRID = (1 << 31) - 1
 # MI300X and MI355X: compute units, engine clock in kHz (AMD's data sheets). The caches are per GPU (L2 of one XCD), in bytes.
 CHIPS = {"gfx942": (304, 2_100_000, 4 << 20), "gfx950": (256, 2_400_000, 4 << 20)}
