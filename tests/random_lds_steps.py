@@ -203,8 +203,14 @@ def check(seed: int) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Runs the cases; status 1 if one is wrong."""
     cases, first = (int(arguments[0]) if arguments else 200), int(arguments[1]) if len(arguments) > 1 else 0
-    wrong = [text for seed in range(first, first + cases) if (text := check(seed))]
-    print(*wrong, f"{cases - len(wrong)} of {cases} random steps over LDS give the product, and refuse what fills too early", sep="\n")
+    wrong = 0
+    for done, seed in enumerate(range(first, first + cases), 1):
+        if text := check(seed):
+            wrong += 1
+            print(text, flush=True)
+        if done % 20 == 0:
+            print(f"{done} of {cases} cases, {wrong} wrong", flush=True)
+    print(f"{cases - wrong} of {cases} random steps over LDS give the product, and refuse what fills too early")
     return int(bool(wrong))
 
 
