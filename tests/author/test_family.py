@@ -132,6 +132,26 @@ def test_parameters_of_some_variants_choose_among_them() -> None:
     assert listed == [{"kind": "build", "type": "bool", "doc": "fast (some variants alone)", "default": False}, None]
 
 
+def test_a_switch_that_is_off_asks_nothing_of_variants_without_it() -> None:
+    """The other value, and a parameter that is no switch, choose a variant that has them."""
+    def parameters(variant: ag.Variant) -> list[ag.Parameter]:
+        own = [ag.Parameter("n", "run", int, "elements", minimum=1)]
+        return [*own, ag.Parameter("fast", "build", bool, "fast", default=False), ag.Parameter("safe", "build", bool, "safe", default=True),
+                ag.Parameter("deep", "build", int, "deep", default=0)] if variant.tile[0] == 256 else own
+
+    made = family(parameters=parameters)
+    for request in ({"fast": False}, {"fast": False, "tile": "128"}):
+        variant = made.select("gfx950", request)
+        assert variant.tile == (128,)
+        contract = made.contract_of(variant, request)
+        assert contract.resolve_build(request)["fast"] is False and contract.stem == made.contract_of(variant).stem
+        assert "must be False" in sentence(contract.resolve_build, {**request, "fast": True})
+    assert "no parameter 'fast'" in sentence(made.contract("gfx950").resolve_build, {"fast": False})
+    for request in ({"fast": True}, {"safe": False}, {"safe": True}, {"deep": 0}):
+        assert made.select("gfx950", request).tile == (256,)
+        assert "has no variant" in sentence(made.select, "gfx950", {"tile": "128", **request})
+
+
 def test_names_tell_builds_apart() -> None:
     made = family()
     requests: list[dict[str, Any]] = [{}, {"tile": "256"}, {"schedule": "padded"}, {"plus": 0}, {"plus": 1}, {"plus": 2}]

@@ -240,9 +240,9 @@ class Family:
 
     def _lacking(self, variant: Variant, given: Values) -> list[str]:
         """The build parameters for which a variant, which does not fix them, has other choices than what is asked, and those that are
-        asked and that other variants have alone."""
+        asked and that other variants have alone, but for switches that are off."""
         fixed, own = self.fixed(variant), self._own(variant)
-        alone = [name for name in self._partial() if name in given]
+        alone = [name for name in self._partial() if name in given and (given[name] is not False or self._switch(name) is None)]
         return [*(one.name for one in own if one.kind == "build" and one.choices and one.name not in fixed
                   and given.get(one.name, one.default) not in one.choices),
                 *(name for name in alone if all(one.name != name for one in own))]
@@ -254,6 +254,17 @@ class Family:
             names = [{one.name for one in self._own(variant)} for variant in self.variants()] if callable(self.parameters) else []
             self._of_some[known] = frozenset(names[0].union(*names) - names[0].intersection(*names)) if names else frozenset()
         return self._of_some[known]
+
+    def _switch(self, name: str) -> Parameter | None:
+        """The build parameter of that name of some variants if it is a switch, off by default: others do what it asks where it is off."""
+        found = next((one for variant in self.variants() for one in self._own(variant) if one.name == name), None)
+        return found if found is not None and found.kind == "build" and found.default is False else None
+
+    def _switches_off(self, variant: Variant, given: Values) -> tuple[Parameter, ...]:
+        """The switches that a request turns off and that a variant does not have."""
+        own = {one.name for one in self._own(variant)}
+        asked = (self._switch(name) for name in sorted(self._partial() - own) if given.get(name) is False)
+        return tuple(replace(one, choices=(False,)) for one in asked if one is not None)
 
     def parse(self, arch: str, texts: Iterable[str]) -> dict[str, Value]:
         """The values of "NAME=VALUE" texts by their types; which variants have a parameter, and its limits, depend on the other values and
@@ -306,6 +317,7 @@ class Family:
         parameters = tuple(replace(parameter, default=fixed[parameter.name], choices=(fixed[parameter.name],), tried=())
                            if parameter.name in fixed else parameter for parameter in (*selecting, *self._own(variant)))
         given = values or {}
+        parameters += self._switches_off(variant, given)
         if self.fitted is not None:
             parameters = self.fitted(variant, parameters, given)
         build = {one.name: one.check(given.get(one.name, one.default)) for one in parameters if one.kind == "build"}
