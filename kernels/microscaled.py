@@ -135,7 +135,7 @@ class _Operand:
 @cache
 def _plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dtype: str, options: tuple[tuple[str, str], ...], alpha: float,
           beta: float, gpu: str) -> tuple[LaunchList | None, Mapping[str, Any], tuple[str, ...]]:
-    """The launch of `mx` for tensors of these facts, none for an `out` without elements."""
+    """The launch of `mx` for tensors of these facts, none for an `out` without elements; what is refused of others is refused of it."""
     known, build = dict(facts), dict[str, Any](options)
     _check_shapes(known)
     made = OUTS.get(plain_name(known["d"][2]))
@@ -154,23 +154,26 @@ def _plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dtype
             raise TensorError(f"{name} of {_NAME} must be one matrix or {batch[0]} of them, as others are, got the shape {list(shape)}")
     scales = _scales(known, {"a_scale": m, "b_scale": n}, k, build["scale_order"])
     _check_added(known, m, n, beta)
-    if 0 in known["d"][0]:
-        return None, {}, ()
+    filled = 0 not in known["d"][0]
+    m, n = m or FRAGMENT_ROWS, n or FRAGMENT_ROWS
     build |= {"a_dtype": operands["a"].dtype, "b_dtype": operands["b"].dtype, "out": made} | ({} if scales else {"scales": "none"})
     build |= {"bias": "row"} if "bias" in known else {}
-    with_c = {"c"} if "c" in known and beta else set()
+    with_c = {"c"} if "c" in known and beta and filled else set()
     sizes: dict[str, Any] = {"m": m, "n": n, "k": k, "lda": operands["a"].stride, "ldb": operands["b"].stride, "alpha": alpha, "beta": beta,
-                             "ldd": _row_stride(known["d"]), "ldc": _row_stride(known["c"]) if with_c else n}
+                             "ldd": _row_stride(known["d"]) if filled else n, "ldc": _row_stride(known["c"]) if with_c else n}
     sizes |= {f"lds{name[0]}": _row_stride(known[name]) for name in scales}
     if batch and batch[0] > 1:
         apart = {name: one.apart for name, one in operands.items()} | {name: known[name][1][0] for name in (*scales, "d", *with_c)}
-        sizes |= {f"{name}_stride_batch": stride if len(known[name][0]) > 2 else 0 for name, stride in apart.items()}
+        sizes |= {f"{name}_stride_batch": stride if len(known[name][0]) > 2 else 0 for name, stride in apart.items()
+                  if 0 not in known[name][0]}
         sizes["batch"] = batch[0]
     family = find_family("gemm-mx")
     arch = family.check_arch(arch)
-    build |= choose(family.name, arch, gpu, {**build, **sizes}) if gpu else _variant(m, n, k, build)
+    build |= choose(family.name, arch, gpu, {**build, **sizes}) if gpu and filled else _variant(m, n, k, build)
     contract = family.contract(arch, build)
     values = contract.resolve_run({**build, **sizes})
+    if not filled:
+        return None, {}, ()
     given = [argument for argument in contract.given if argument.type == "pointer" and argument.name not in known]
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
     plan = launch_list(code_object(family, arch, build), contract, values)
@@ -265,6 +268,6 @@ def _variant(m: int, n: int, k: int, build: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _row_stride(facts: Facts) -> int:
-    """Elements from a row to the next; of a single row its length."""
+    """Elements from a row to the next; of a single row, or where there are no elements, its length."""
     shape, strides, _ = facts
-    return strides[-2] if shape[-2] > 1 else shape[-1]
+    return strides[-2] if shape[-2] > 1 and 0 not in shape else shape[-1]

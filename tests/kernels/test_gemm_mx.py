@@ -263,6 +263,24 @@ def test_tensors_without_elements() -> None:
                 gemm.mx(line, None, line, None, np.zeros((1, 1), np.float32), device=device)
 
 
+@pytest.mark.parametrize(("batch", "m", "n"), [((), 0, 16), ((), 5, 0), ((), 0, 0), ((2,), 0, 16), ((2,), 5, 0), ((0,), 5, 16)])
+def test_tensors_for_a_d_without_elements_are_checked(batch: tuple[int, ...], m: int, n: int) -> None:
+    """By the contract too: K, and what orders of B and scales ask for; and what fits is taken."""
+    def call(k: int, **given: Any) -> Any:
+        a, b = (np.zeros((*batch, rows, k // 2), np.uint8) for rows in (m, n))
+        scales = (np.zeros((*batch, -(-rows // 32) * 32, -(-k // 256) * 8), np.uint8) for rows in (m, n))
+        return gemm.mx(a, next(scales), b, next(scales), np.empty((*batch, m, n), np.float32), device=device, **given)
+
+    with EmulatedDevice("gfx950") as device:
+        bias = np.zeros(n, np.float32)
+        for given in ({}, {"scale_order": "shuffled"}, {"scale_order": "shuffled", "b_order": "shuffled"}, {"bias": bias}):
+            assert call(64, **given).shape == call(320, **given).shape == (*batch, m, n)
+        with pytest.raises(ContractError, match="k must be .*a multiple of 32, got 48"):
+            call(48)
+        with pytest.raises(ContractError, match="b_order=shuffled takes"):
+            call(96, b_order="shuffled")
+
+
 @pytest.mark.slow
 def test_tensors_in_planes_with_c_and_bias() -> None:
     """Without scales, halves, so that sums are exact; a C serves both matrices of the batch, and is D the next time."""
