@@ -11,8 +11,9 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.files import read_plain
 from asmgen.launch.spec import LaunchSpec, read_spec
 from asmgen.launch.specrun import trace_launch_spec
+from asmgen.tools.proofs.orderclaim import ORDERS, order_claim, race_launch
 from asmgen.tools.proofs.proof import INDEX, ORDER, UNKNOWN, Claim, Proof, settled
-from asmgen.tools.proofs.runclaims import ORDERS, index_claim, order_claim, race_launch
+from asmgen.tools.proofs.runclaims import index_claim
 from asmgen.tools.proofs.textclaims import code_of, text_claims
 from asmgen.tools.proofs.writeclaim import with_writes
 from asmgen.tools.running.build import Built

@@ -27,9 +27,10 @@ from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
 from asmgen.tools.proofs.algebrarun import run_algebra
 from asmgen.tools.proofs.certificate import _by_launches
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches
+from asmgen.tools.proofs.orderclaim import order_claim
 from asmgen.tools.proofs.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
 from asmgen.tools.proofs.proofclasses import counted_launches, given_launches
-from asmgen.tools.proofs.runclaims import Launched, Ran, index_claim, order_claim
+from asmgen.tools.proofs.runclaims import Launched, Ran, index_claim
 from asmgen.tools.proofs.textclaims import errata_claim
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.running.build import Built, build_kernel

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from asmgen.author.family.family import Family
 from asmgen.checks.raceproofs.outcome import PROVEN as PROVEN  # for those who make claims
 from asmgen.checks.raceproofs.outcome import REFUTED as REFUTED
 from asmgen.checks.raceproofs.outcome import UNKNOWN as UNKNOWN
+from asmgen.tools.running.build import Built
 
 INDEX, RACES, ORDER, ERRATA = "index", "races", "order", "errata"
 CLAIMS = (INDEX, RACES, ORDER, ERRATA)
@@ -78,3 +80,9 @@ def settled(claim: Claim, shown: Callable[[], Mapping[str, Any] | None]) -> Clai
 def worst(claims: list[Claim]) -> Claim:
     """Of claims about several kernels: the first that is refuted, else unknown, else the last."""
     return next((claim for status in (REFUTED, UNKNOWN) for claim in claims if claim.status == status), claims[-1])
+
+
+def launch_shown(family: Family, built: Built, values: Mapping[str, Any], order: str = "lockstep") -> dict[str, Any]:
+    """A launch in words that `asmgen run` takes."""
+    return {"kernel": family.name, "arch": built.kernel.resources.arch, "order": order, "seed": 1,
+            "parameters": {name: value for name, value in values.items() if isinstance(value, (str, int, float, bool))}}

@@ -1,5 +1,4 @@
-"""Claims that the emulator settles in other domains than floats: exact algebra for what is computed, address terms for where, expression
-hashes for the order of operations."""
+"""The claim index, which the emulator settles in other domains than floats: exact algebra for what is computed, address terms for where."""
 
 from __future__ import annotations
 
@@ -9,22 +8,19 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from asmgen.author.contract.contract import Value, Values
 from asmgen.author.contract.problem import FIRST_HUGE
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
-from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
 from asmgen.tools.proofs.algebrarun import SEED, run_algebra
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches, Nearest
-from asmgen.tools.proofs.hashrun import HashReport, run_hashes
 from asmgen.tools.proofs.limitlaunches import LimitCheck, SeenAtLimits
-from asmgen.tools.proofs.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
+from asmgen.tools.proofs.proof import INDEX, PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
 from asmgen.tools.proofs.proofclasses import (
     Lengths,
     counted_launches,
@@ -41,11 +37,9 @@ from asmgen.tools.proofs.strainedruns import covering, on_floats, strained_again
 from asmgen.tools.running.build import Built
 from asmgen.tools.running.executed import executed, never_round, rounds
 from asmgen.tools.running.keptdevices import keeping
-from asmgen.tools.running.runner import run_kernel
 from asmgen.tools.running.smalllaunches import groups_of
 
 _Run = Callable[[Mapping[str, Any]], tuple[int, ...]]
-ORDERS = ("lockstep", "serial", "random:3")
 _BUDGET = 20_000_000
 """Wave instructions of a launch of a few workgroups, of which a right one takes less than a million."""
 _ROUNDED = "rounding is not part of it: residues are exact"
@@ -287,7 +281,7 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
         ran.launch_loaded(family, built, program, until)
     except Found as stop:
         if stop.values is not None:
-            shown = {**_shown(family, built, stop.values), "seed": stop.seed}
+            shown = {**launch_shown(family, built, stop.values), "seed": stop.seed}
             if stop.lost:
                 return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"{stop.why}, with {shown['parameters']}")
             return Claim(INDEX, REFUTED, f"{ran}, and one that fails", (_ROUNDED, _CHANCE), stop.why, None, shown)
@@ -399,61 +393,13 @@ def _with_addresses(claim: Claim, family: Family, built: Built, report: AddressR
     if isinstance(wrap, str):
         return replace(claim, status=UNKNOWN, reason=wrap)
     if wrap is not None:
-        shown = {**_shown(family, built, wrap.parameters), "workgroup": list(wrap.workgroup), "work_item": wrap.item}
+        shown = {**launch_shown(family, built, wrap.parameters), "workgroup": list(wrap.workgroup), "work_item": wrap.item}
         return replace(claim, status=REFUTED, at=wrap.sequence.instruction.text, counterexample=shown,
                        reason=f"the {wrap.sequence.what} wraps: it is {abs(wrap.off):#x} bytes from where it should be")
     if check.launches:
         largest = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
         return replace(claim, assumptions=tuple(dict.fromkeys((*claim.assumptions, largest))))
     return claim
-
-
-def order_claim(family: Family, built: Built, program: Program | None = None) -> Claim:
-    """The bits of outputs do not depend on the order of waves: the expression that makes each element is the same in three of them."""
-    contract, build = built.kernel.contract, built.kernel.parameters
-    given = given_launches(contract, build)
-    launch = given[0] if _adds_in_memory(program or built.kernel.program) else given[min(1, len(given) - 1)]
-    values = contract.resolve_run({**build, **launch})
-    scope, assumed, reports = "one launch", ["instructions give the same bits of the same operands each time"], list[HashReport]()
-    for order in ORDERS:
-        try:
-            report = run_hashes(family, built, values, order=order, program=program)
-        except AsmgenError as error:
-            return Claim(ORDER, UNKNOWN, scope, (), f"it fails: {error.sentence}", None, _shown(family, built, values, order))
-        first = reports[0] if reports else report
-        reports.append(report)
-        scope = f"order of waves, one launch of {sum(part.size for part in first.outputs.values())} elements in the orders " \
-                f"{', '.join(ORDERS[:len(reports)])}"
-        if first is report and report.decisions:
-            where = ", ".join(dict.fromkeys(one.text for one in first.decisions[:3]))
-            assumed.append(f"data decides alike at {len(first.decisions)} instructions ({where})")
-        for name, found in report.outputs.items():
-            other = (found != first.outputs[name]) & ~(report.unknown[name] | first.unknown[name])
-            if other.any():
-                why = f"element {np.argwhere(other)[0].tolist()} of {name} is another expression in the order {order} than in {ORDERS[0]}"
-                return Claim(ORDER, REFUTED, scope, tuple(assumed), why, None, _shown(family, built, values, order))
-    lost = next((name for report in reports for name, part in report.unknown.items() if part.any()), None)
-    if lost is not None:
-        return Claim(ORDER, UNKNOWN, scope, tuple(assumed), f"of elements of {lost} it is not known what made them")
-    return Claim(ORDER, PROVEN, scope, tuple(assumed))
-
-
-def _adds_in_memory(program: Program) -> bool:
-    """Whether workgroups may change what others read: atomics in memory do not depend on one workgroup alone."""
-    rows = [instruction.opcode.memory for instruction in program.instructions]
-    return any(row is not None and row.kind == "atomic" and row.space != "lds" for row in rows)
-
-
-def race_launch(family: Family, built: Built) -> Mapping[str, Any] | None:
-    """A launch in which the emulator sees waves race in LDS, of the first few."""
-    contract, build = built.kernel.contract, built.kernel.parameters
-    for _, launch in enumerate(given_launches(contract, build)[:4]):
-        values = contract.resolve_run({**build, **launch})
-        for order in ORDERS:
-            report = run_kernel(family, built, values, "emulator", 1, Options(order=order))
-            if any(finding.check == "lds-race" for finding in report.findings):
-                return _shown(family, built, values, order)
-    return None
 
 
 def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Program | None, checks: bool,
@@ -490,9 +436,3 @@ def _missing(program: Program, counts: list[tuple[int, ...]]) -> list[int]:
 def _placed(program: Program, position: int) -> str:
     instruction = program.instructions[position]
     return f"{instruction.where() or program.name}: {instruction.text}"
-
-
-def _shown(family: Family, built: Built, values: Mapping[str, Any], order: str = "lockstep") -> dict[str, Any]:
-    """A launch in words that `asmgen run` takes."""
-    return {"kernel": family.name, "arch": built.kernel.resources.arch, "order": order, "seed": 1,
-            "parameters": {name: value for name, value in values.items() if isinstance(value, (str, int, float, bool))}}
