@@ -12,14 +12,17 @@ apart; so are edges that a few launches call equivalent. The status is 1 where a
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import click
 
+from asmgen.author.contract.contract import Values
 from asmgen.author.family.family import Family
 from asmgen.checks.mutants.mutants import Mutant
 from asmgen.kernels.registry import family as find_family
@@ -28,10 +31,10 @@ from asmgen.reader.assembly import read_text
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.metedges import MetEdges
 from asmgen.tools.mutantruns import Runs
-from asmgen.tools.proofs.addressrun import run_addresses
+from asmgen.tools.proofs.addressclaim import AddressClaim, Launched
+from asmgen.tools.proofs.algebrarun import SEED
 from asmgen.tools.proofs.disjointwrites import is_stride
-from asmgen.tools.proofs.limitlaunches import LimitCheck, SeenAtLimits, Wrap
-from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN
+from asmgen.tools.proofs.proof import INDEX, PROVEN, REFUTED, UNKNOWN, Claim
 from asmgen.tools.proofs.proofclasses import given_launches, more_launches
 from asmgen.tools.proofs.runclaims import index_claim
 from asmgen.tools.proofsweep import default_builds
@@ -83,19 +86,17 @@ def wide_strides(built: Built) -> Iterator[tuple[str, Built]]:
 def at_limits(family: Family, built: Built) -> str:
     """What addresses at the contract's limits say."""
     contract, build = built.kernel.contract, built.kernel.parameters
-    judged, checks = SeenAtLimits(), list[LimitCheck]()
-    waiting = given_launches(contract, build)  # loops go round in some
-    others = [contract.resolve_run({**build, **launch}) for launch in more_launches(contract, build)]
-    while waiting:
-        report = run_addresses(family, built, contract.resolve_run({**build, **waiting.pop(0)}))
-        checks.append(LimitCheck(report, contract, build, judged))
-        found = checks[-1].wrap()
-        if found is not None:
-            return REFUTED if isinstance(found, Wrap) else UNKNOWN
-        if not waiting and judged.unseen() is not None:
-            further = next((number for check in checks if (number := check.other_way(others)) is not None), None)
-            waiting += [others.pop(further)] if further is not None else []
-    return PROVEN if judged.unseen() is None and judged.idle() is None else UNKNOWN
+
+    def launched(launch: Values) -> Launched:
+        return Launched(contract.resolve_run({**build, **launch}), 0, SEED)
+
+    def others() -> Iterator[dict[str, Any]]:
+        return (dict(contract.resolve_run({**build, **launch})) for launch in more_launches(contract, build))
+
+    addresses = AddressClaim(family, built, None, math.inf, 0.0, [], others, launched)
+    claim = addresses.followed(Claim(INDEX, PROVEN, ""), map(launched, given_launches(contract, build)))  # loops go round in some
+    left = addresses.limits.unseen() or addresses.limits.idle()
+    return UNKNOWN if claim.status == PROVEN and left else claim.status
 
 
 def faults(family: Family, built: Built, count: int, seed: int, seconds: float) -> Iterator[tuple[str, str, str]]:

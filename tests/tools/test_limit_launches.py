@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +14,11 @@ from asmgen.emulator.terms.decisions import Decision
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
+from asmgen.tools.proofs.actinglaunches import acting_launches
 from asmgen.tools.proofs.addressrun import run_addresses
 from asmgen.tools.proofs.contractlimits import greatest_grid, limit_launches
 from asmgen.tools.proofs.guards import Guards
-from asmgen.tools.proofs.limitlaunches import LimitCheck, SeenAtLimits, Wrap
+from asmgen.tools.proofs.limitlaunches import SIDE, WAY, LimitCheck, SeenAtLimits, Wrap
 from asmgen.tools.proofs.proof import PROVEN, REFUTED
 from asmgen.tools.proofs.proofclasses import steady
 from asmgen.tools.proofs.runclaims import index_claim
@@ -163,9 +165,33 @@ def test_what_a_launch_of_few_rows_shows_a_longer_one_does() -> None:
     """Rows 0 and 1 have no bit but the last one. Launches together show what one does not, in each order; which one would is found."""
     last = ACTS["the last bit alone"]
     check = with_row(last, 2)
-    assert check.judged.idle() and check.acting([{"m": rows, "n": 64} for rows in (1, 2, 3, 4)]) == 2
-    assert not with_row(last, 3, check.judged).judged.idle() and check.acting([{"m": 3, "n": 64}]) is None
+    met = check.meeting([{"m": rows, "n": 64} for rows in (1, 2, 3, 4)], check.lacks({}))
+    assert check.judged.idle() and [one.tolist() for one in met.values()] == [[False, False, True, True]]
+    assert not with_row(last, 3, check.judged).judged.idle() and not check.lacks({})
     assert not with_row(last, 2, with_row(last, 3).judged).judged.idle()
+
+
+_LACKS = "s_max_u32 s91, s2, 40\ns_sub_u32 s91, s91, 40\ns_add_u32 s3, s3, s91\n"
+
+
+@pytest.mark.parametrize(("more", "status"), [(_LACKS, PROVEN), ("", REFUTED)])
+def test_what_did_nothing_asks_for_a_launch_in_which_it_acts(more: str, status: str) -> None:
+    """A minimum of 40 acts where there are more rows than launches have by themselves. The right twin adds what lacks of the others."""
+    judged = other_rows(f"s_min_u32 s3, s2, 40\n{more}{_ROW}")[1]
+    library = family("02-row-sum")
+    claim = index_claim(library, build_kernel(library, "gfx942", {}, verify=False), 60.0, judged)
+    assert claim.status == status and (status == PROVEN or (claim.counterexample or {})["parameters"]["m"] > 40)
+
+
+def test_launches_that_are_made_change_few_numbers_first() -> None:
+    """They fit, none is one of the bases, and two numbers change together."""
+    built = build_kernel(family("gemm-bf16"), "gfx950", {}, verify=False)
+    contract, build = built.kernel.contract, built.kernel.parameters
+    base = contract.resolve_run({**build, "m": 64, "n": 64, "k": 64})
+    found = list(islice(acting_launches(contract, build, [base], lambda values: values["k"] <= 256), 3000))
+    changed = [{name for name in ("m", "n", "k", "batch") if one[name] != base[name]} for one in found]
+    assert len(changed[0]) == 1 and {"m", "k"} in changed and all(one["k"] <= 256 for one in found) and base not in found
+    assert max(map(len, changed)) > 2 and len({tuple(sorted(one.items())) for one in found}) == len(found)
 
 
 def test_sizes_that_were_alike_and_axes_of_one_workgroup_are_unknown() -> None:
@@ -197,17 +223,22 @@ def test_a_lane_that_sizes_choose_has_no_formula(lane: str, known: bool) -> None
     assert stores and all(one.known == known for one in stores)
 
 
-def with_row(code: str, rows: int, judged: SeenAtLimits | None = None, behind: str = "") -> LimitCheck:
-    """Of 02-row-sum with other code for where a row's sum is stored, and for which lanes store it."""
-    library = family("02-row-sum")
-    built = build_kernel(library, "gfx942", {}, verify=False)
-    contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
+def other_rows(code: str, behind: str = "") -> tuple[Built, Program]:
+    """02-row-sum, and its program with other code for where a row's sum is stored, and for which lanes store it."""
+    built = build_kernel(family("02-row-sum"), "gfx942", {}, verify=False)
+    program = built.kernel.program
     old = next(one for one in program.instructions if one.text.startswith("s_lshl_b32 s3, s2, 2"))
     (new,) = read_text(f"{code}s_endpgm\n", "gfx942")
     lanes = next(one for one in program.instructions if one.name == "s_bfm_b64")
     (more,) = read_text(f"{behind}s_endpgm\n", "gfx942")
     other = {id(old): new.instructions[:-1], id(lanes): (lanes, *more.instructions[:-1])}
-    wrong = program.with_items(item for one in program.items for item in other.get(id(one), (one,)))
+    return built, program.with_items(item for one in program.items for item in other.get(id(one), (one,)))
+
+
+def with_row(code: str, rows: int, judged: SeenAtLimits | None = None, behind: str = "") -> LimitCheck:
+    """Of that program, in a launch of some rows."""
+    built, wrong = other_rows(code, behind)
+    library, contract, build = family("02-row-sum"), built.kernel.contract, built.kernel.parameters
     values = contract.resolve_run({**build, "m": rows, "n": 64})
     check = LimitCheck(run_addresses(library, built, values, program=wrong), contract, build, judged)
     assert check.wrap() is None
@@ -290,13 +321,15 @@ def test_branches_that_do_not_keep_waves_from_a_store() -> None:
     near = LimitCheck(run_addresses(library, built, values, program=front), contract, build)
     assert near.wrap() is None and any(text.startswith("s_cbranch_scc1 over") for text in unseen(near))
     far = contract.resolve_run({**build, **sizes, stride: FAR + 8})
-    assert near.other_way([values, far]) == 1
+    met = [one.tolist() for lack, one in near.meeting([values, far], near.lacks({})).items() if lack[0] == WAY]
+    assert [False, True] in met and [True, True] not in met and [True, False] not in met
     for sources, wraps in (("40, {ldd}", False), ("{ldd}, 40", True)):
         chosen = with_jumps(program, lambda one: one is multiplied, f"s_cmp_gt_u32 s90, {{far}}\ns_cselect_b32 {{ldd}}, {sources}\n")
         report = run_addresses(library, built, values, program=chosen)
         assert set(map(frozenset, report.decisions.selected.values())) >= {frozenset({False})}
         check = LimitCheck(report, contract, build)
-        assert [check.other_side(tried, report.decisions.selected) for tried in ([values], [values, far])] == [None, 1]
+        met = check.meeting([values, far], check.lacks(report.decisions.selected))
+        assert [False, True] in [one.tolist() for lack, one in met.items() if lack[0] == SIDE]
         found = check.wrap()
         assert isinstance(found, Wrap) == wraps, "rows of 40 do not wrap, others do, whatever this launch selects"
     assert "the time was over" in str(LimitCheck(run_addresses(library, built, values, program=behind), contract, build).wrap(0.0))

@@ -22,7 +22,8 @@ from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
 from asmgen.toolchain import assemble
 from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges, compares_floats, fed_comparisons
-from asmgen.tools.proofs import runclaims
+from asmgen.tools.proofs import addressclaim, runclaims
+from asmgen.tools.proofs.addressclaim import Launched
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
 from asmgen.tools.proofs.algebrarun import run_algebra
 from asmgen.tools.proofs.certificate import _by_launches
@@ -30,7 +31,7 @@ from asmgen.tools.proofs.edgelaunches import EdgeLaunches
 from asmgen.tools.proofs.orderclaim import order_claim
 from asmgen.tools.proofs.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
 from asmgen.tools.proofs.proofclasses import counted_launches, given_launches
-from asmgen.tools.proofs.runclaims import Launched, Ran, index_claim
+from asmgen.tools.proofs.runclaims import Ran, index_claim
 from asmgen.tools.proofs.textclaims import errata_claim
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.running.build import Built, build_kernel
@@ -211,7 +212,7 @@ def test_addresses_are_followed_on_the_data_that_executed_the_code(monkeypatch: 
     followed: list[tuple[Any, ...]] = []
     monkeypatch.setattr(Ran, "launch_strained", lambda *_: None)
     monkeypatch.setattr(Ran, "launch_all", launch_all)
-    monkeypatch.setattr(runclaims, "run_addresses", noted)
+    monkeypatch.setattr(addressclaim, "run_addresses", noted)
     library = family("02-row-sum")
     claim = index_claim(library, build_kernel(library, "gfx950", {}, verify=False), 60.0)
     assert claim.status == PROVEN and sorted(followed) == [(1, None, 0), (FIRST_HUGE + 1, None, 8)]

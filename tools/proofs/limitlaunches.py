@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,14 @@ from asmgen.tools.proofs.launchvalues import APART, given_numbers
 from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues, ones
 
 Truths = NDArray[np.bool_]
+Lack = tuple[str, Any]
+"""What no launch followed did: of which kind it is (`IDLE`, `WAY`, `SIDE`), and what names it in all launches."""
+IDLE, WAY, SIDE = "idle", "way", "side"
 _IDS = ("workgroup.", "item.")
 _CORNERS, _DRAWN, _SEED = 32, 16, 5
 """Samples of each wave of each launch: all ends of three ids, of lanes and of beginnings of tensors, and drawn ones."""
+_SHOWN = 16
+"""Samples that tell functions apart of which an address is made."""
 _ADDRESSES = 1 << 48
 _MEMORY = 1 << 39
 """Bytes that no tensor exceeds: a GPU has fewer than 512 GiB (docs/facts)."""
@@ -135,6 +141,13 @@ class _Samples:
         """Terms with variables that are one of some forms, kept."""
         return self._formed.setdefault(frozenset(forms), self.values.formed(forms))
 
+    def part(self, rows: NDArray[np.int64]) -> _Samples:
+        """Some of the samples."""
+        return _Samples(self.launches[rows], self.ids[rows], self.waves[rows], self.items[rows], self.values.part(rows))
+
+
+Meets = Callable[[_Samples], Truths]
+
 
 class LimitCheck:
     """Of the sequences of one launch, at the limits of the contract. `judged` is what launches before showed: what they checked is not
@@ -154,7 +167,7 @@ class LimitCheck:
         self._forms = self._idle.forms()
         self._signs = _signs(report.algebra)
         self._names: dict[Term, frozenset[str]] = {}
-        self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int]]] = {}
+        self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int], tuple[Decision, ...]]] = {}
         self.launches = 0
 
     def wrap(self, until: float = math.inf) -> Wrap | str | None:
@@ -194,41 +207,47 @@ class LimitCheck:
             return min(found, key=lambda one: one[0])[1] if self._guards.known else lost
         return unknown or None
 
-    def other_way(self, launches: Sequence[dict[str, Any]]) -> int | None:
-        """The number of the first of some launches in which waves go as legal launches need and none did that was followed."""
-        left = [one for way, one in self._wanted.items() if way not in self.judged.ways]
-        samples = self._samples(launches) if left and launches else None
-        found: list[int] = []
-        for decision, waves in left if samples is not None else ():
-            assert samples is not None
-            there = np.isin(samples.waves, [*waves]) & self._otherwise(decision, samples)
-            found += [int(samples.launches[int(np.argmax(there))])] if there.any() else []
-        return min(found, default=None)
-
-    def other_side(self, launches: Sequence[dict[str, Any]], selected: Mapping[int, Collection[bool]]) -> int | None:
-        """The number of the first of some launches in which a scalar selection takes a side that is not among those `selected`."""
-        flags = {term: not held for instruction, terms in self._report.decisions.flags.items() if len(selected[instruction]) == 1
-                 for held in selected[instruction] for term in terms}
-        samples = self._samples(launches) if flags and launches else None
-        found: list[int] = []
-        for term, wanted in flags.items() if samples is not None else ():
+    def meeting(self, launches: Sequence[Mapping[str, Any]], lacks: Mapping[Lack, Meets]) -> dict[Lack, Truths]:
+        """By what lacks, of `lacks`: in which of these launches it is met, by the terms."""
+        samples, found = self._samples(launches) if lacks and launches else None, dict[Lack, Truths]()
+        for lack, there in lacks.items() if samples is not None else ():
             assert samples is not None
             try:
-                there = np.asarray(samples.values.of(term) == wanted, bool)
+                found[lack] = np.bincount(samples.launches[there(samples)], minlength=len(launches)) > 0
             except (KeyError, TypeError, ValueError):
-                continue
-            found += [int(samples.launches[int(np.argmax(there))])] if there.any() else []
-        return min(found, default=None)
+                continue  # made of what no launch says
+        return found
 
-    def acting(self, launches: Sequence[dict[str, Any]]) -> int | None:
-        """The number of the first of some launches in which a function does something that did nothing in those followed, and does at the
-        limits."""
-        left = {number: forms for number, forms in self._idle.forms().items() if self._idle.name(number) in self.judged.others}
-        samples = self._samples(launches) if left and launches else None
-        if samples is None:
-            return None
-        there = [~samples.values.is_formed(number, forms) for number, forms in left.items()]
-        return min((int(samples.launches[int(np.argmax(one))]) for one in there if one.any()), default=None)
+    def lacks(self, selected: Mapping[int, Collection[bool]]) -> dict[Lack, Meets]:
+        """What lacks in the launches followed, with where it is met: functions that did nothing, and do at the limits; ways that legal
+        launches need; of scalar selections, which took the sides `selected`, those that none took."""
+        found = dict[Lack, Meets]()
+        for number, forms in self._idle.forms().items():
+            if self._idle.name(number) in self.judged.others:
+                found[IDLE, self._idle.state([number])] = partial(self._acts, number, forms)
+        for way, needed in self._wanted.items():
+            if way not in self.judged.ways:
+                found[WAY, way] = partial(self._goes, *needed)
+        for instruction, terms in self._report.decisions.flags.items():
+            sides = selected.get(instruction, ())
+            for held in sides if len(sides) == 1 else ():
+                found.update({(SIDE, (instruction, self._identities.of(term))): partial(self._differs, term, held) for term in terms})
+        return found
+
+    @staticmethod
+    def _acts(number: int, forms: Sequence[Term], samples: _Samples) -> Truths:
+        return ~samples.values.is_formed(number, forms)
+
+    @staticmethod
+    def _differs(term: Term, held: bool, samples: _Samples) -> Truths:
+        return np.asarray(samples.values.of(term) != held, bool)
+
+    def _goes(self, decision: Decision, waves: frozenset[int], leading: tuple[Decision, ...], samples: _Samples) -> Truths:
+        """Where waves that come to an access by decisions make one the other way."""
+        there = np.isin(samples.waves, [*waves]) & self._otherwise(decision, samples)
+        for other in leading:
+            there &= ~self._otherwise(other, samples)
+        return there
 
     def _formulas(self) -> list[_Formula]:
         """What may wrap and was not checked before."""
@@ -329,7 +348,7 @@ class LimitCheck:
             self._names[term] = frozenset(variable.name for _, variable in self._makings.variables(term) if variable.given)
         return self._names[term]
 
-    def _samples(self, launches: Sequence[dict[str, Any]]) -> _Samples:
+    def _samples(self, launches: Sequence[Mapping[str, Any]]) -> _Samples:
         """Of each wave of each launch: workgroups and lanes at all ends with tensors at both kinds of beginnings, and drawn ones."""
         chance = np.random.default_rng(_SEED)
         corners = np.arange(_CORNERS + _DRAWN)
@@ -342,6 +361,8 @@ class LimitCheck:
         places = np.broadcast_arrays(np.arange(shape[0])[:, None, None], np.arange(shape[1])[:, None], corners >> 4 & 1)
         numbers, waves, begins = (one.reshape(-1) for one in places)
         groups, items = np.stack(ids, -1).reshape(-1, len(ids)), waves * LANES + lanes.reshape(-1)
+        _, each = np.unique(np.column_stack([numbers, groups, items, begins]), axis=0, return_index=True)  # an axis may have one workgroup
+        numbers, groups, waves, items, begins = (one[each] for one in (numbers, groups, waves, items, begins))
         given = given_numbers(self._report.algebra, launches, numbers, groups, items, begins)
         return _Samples(numbers, groups, waves, items, TermValues(self._makings, given, len(items)))
 
@@ -353,14 +374,22 @@ class LimitCheck:
             first = self._first(samples, formula, samples.formed({number: self._forms[number] for number in left}))
             if first is None:
                 return
-            alone = [number for number in left
-                     if self._first(samples, formula, samples.formed({number: self._forms[number]})) is not None]
+            part = samples.part(self._showing(samples, left, first[0]))
+            alone = [number for number in left if self._first(part, formula, part.formed({number: self._forms[number]})) is not None]
             found = alone or [number for number in left if not samples.values.is_formed(number, self._forms[number])[first[0]]]
             for number in found:  # else several do it together, as two masks of the same bits
                 self.judged.others[self._idle.name(number)] = f"`{self._report.algebra.variables[number].name}`, of which the " \
                     f"{formula.sequence.what} of `{formula.sequence.instruction.text}` is made, did nothing in all launches followed, " \
                     f"and does something with {dict(launches[int(samples.launches[first[0]])])}"
             left = [number for number in left if number not in found]
+
+    def _showing(self, samples: _Samples, numbers: Sequence[int], first: int) -> NDArray[np.int64]:
+        """A few samples, of each of these functions some in which it does something, and the `first` one with a change."""
+        rows = [np.array([first])]
+        for number in numbers:
+            acts = np.flatnonzero(~samples.values.is_formed(number, self._forms[number]))
+            rows.append(acts[np.linspace(0, len(acts) - 1, min(_SHOWN, len(acts))).astype(np.int64)])
+        return np.unique(np.concatenate(rows))
 
     def _first(self, samples: _Samples, formula: _Formula, otherwise: TermValues | None = None) -> tuple[int, int] | None:
         """The first sample with a wrap, and by how much it is off. Where a wave would go another way to the access, that is noted, and is
@@ -381,7 +410,7 @@ class LimitCheck:
         for decision in formula.open if left.any() else ():
             other = left & self._otherwise(decision, samples)
             if other.any():
-                self._need(decision, formula.others, formula.waves)
+                self._need(decision, formula)
                 left &= ~other
         row = int(np.argmax(left))
         return (row, int(off[row])) if left[row] else None
@@ -410,11 +439,11 @@ class LimitCheck:
             falls &= np.logical_or.reduce(within)
         return falls
 
-    def _need(self, decision: Decision, accesses: Mapping[int, str], waves: Collection[int]) -> None:
+    def _need(self, decision: Decision, formula: _Formula) -> None:
         """Note that legal launches go the other way from a branch to accesses."""
-        way = self._guards.position(decision.branch), not decision.held
-        self.judged.needed.update({(at, *way): (text, decision.branch.text) for at, text in accesses.items()})
-        self._wanted.update({(at, *way): (decision, frozenset(wave % self._waves for wave in waves)) for at in accesses})
+        way, waves = (self._guards.position(decision.branch), not decision.held), frozenset(formula.waves)
+        self.judged.needed.update({(at, *way): (text, decision.branch.text) for at, text in formula.others.items()})
+        self._wanted.update({(at, *way): (decision, waves, formula.leading) for at in formula.others})
 
     def _otherwise(self, decision: Decision, samples: _Samples) -> Truths:
         """Where a decision is another one. Where that is not known, it is the same."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,10 +17,10 @@ from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
-from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
+from asmgen.tools.proofs.actinglaunches import acting_launches
+from asmgen.tools.proofs.addressclaim import AddressClaim, Launched
 from asmgen.tools.proofs.algebrarun import SEED, run_algebra
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches, Nearest
-from asmgen.tools.proofs.limitlaunches import LimitCheck, SeenAtLimits
 from asmgen.tools.proofs.proof import INDEX, PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
 from asmgen.tools.proofs.proofclasses import (
     Lengths,
@@ -35,26 +36,22 @@ from asmgen.tools.proofs.proofclasses import (
 )
 from asmgen.tools.proofs.strainedruns import covering, on_floats, strained_again, strained_launches
 from asmgen.tools.running.build import Built
-from asmgen.tools.running.executed import executed, never_round, rounds
+from asmgen.tools.running.executed import executed, never_round, placed, rounds, unexecuted
 from asmgen.tools.running.keptdevices import keeping
-from asmgen.tools.running.smalllaunches import groups_of
 
 _Run = Callable[[Mapping[str, Any]], tuple[int, ...]]
 _BUDGET = 20_000_000
 """Wave instructions of a launch of a few workgroups, of which a right one takes less than a million."""
 _ROUNDED = "rounding is not part of it: residues are exact"
 _SAME, _MAGNITUDES = 3, (8, 30)
-_DRAWN = 4
-"""Drawn launches that run even where others executed all code."""
+_DRAWN, _BASES = 4, 3
+"""Drawn launches that run even where others executed all code; short launches whose sizes are changed where something did nothing."""
 _LOST = "by an instruction that the algebra has no rule for (docs/ALGEBRA.md), or by infinities: "
 _CHANCE = "a wrong term has the right residue with probability degree / 2^30 a run"
 _CANCELS = "what cancels in the formula, as a maximum does, is as launches on floats show it, on data that a wrong one ruins"
 _SIZES = "the kernel decides and selects by sizes as in these launches: other sizes run the same code for more rounds and more workgroups"
-_ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the launches followed: of what other sizes select there, wraps " \
-    "are judged, not whether it is the right one"
 _UNMET = "{} comparisons of integers (first `{}`) met no equal sides or none next to these: a fault that only such sides show is not " \
     "seen there"
-_WAYS = "where a size turns a branch from which both ways lead to an access, its address is as in a launch that went that way"
 
 
 @dataclass
@@ -66,15 +63,6 @@ class Found(Exception):
     values: Mapping[str, Any] | None = None
     seed: int = 1
     lost: bool = False
-
-
-@dataclass(frozen=True)
-class Launched:
-    """A launch that ran, and on which data."""
-
-    values: Mapping[str, Any]
-    magnitude: int
-    seed: int
 
 
 @dataclass
@@ -102,22 +90,7 @@ class Ran:
         def run(launch: Mapping[str, Any], magnitude: int = 0, seed: int = SEED) -> tuple[int, ...]:
             if time.process_time() > until:
                 raise Found
-            values = contract.resolve_run({**build, **launch})
-            wrong = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude, seed=seed)
-            if not isinstance(wrong, str):
-                self.edges.met(launch, wrong[3])
-                for number, launch_counts in enumerate(wrong[2]):
-                    self.beside.setdefault(number, []).append(launch_counts)
-            if isinstance(wrong, str) and magnitude:
-                self.approximate = f"code for large numbers is no identity (inputs times 2^{magnitude}: {wrong})"
-                return ()
-            if isinstance(wrong, str):
-                lost = wrong.startswith(_LOST) and not on_floats(family, built, program, values, seed)[1]
-                raise Found(wrong, values, seed, lost)
-            self.counts.append(wrong[0])
-            self.launched.append(Launched(values, magnitude, seed))
-            self.elements += wrong[1]
-            return wrong[0]
+            return self.run(family, built, program, launch, magnitude, seed)
 
         def counted(launch: Mapping[str, Any]) -> tuple[int, ...]:
             if time.process_time() > until:
@@ -142,15 +115,52 @@ class Ran:
             if self.left_beside(built):
                 run(launch)
         for magnitude in _MAGNITUDES:
-            if _missing(judged, self.counts):
+            if unexecuted(judged, self.counts):
                 run(given_launches(contract, build)[0], magnitude)
         for ran in self.covering(judged):
-            if _missing(judged, self.counts):
+            if unexecuted(judged, self.counts):
                 run(ran.values, seed=FIRST_HUGE + SEED)
         for launch in islice(more_launches(contract, build), _DRAWN):
             run(launch)
         self._search(judged, islice(more_launches(contract, build), _DRAWN, None), run, counted)
         self._run_edges(run, until)
+
+    def run(self, family: Family, built: Built, program: Program | None, launch: Mapping[str, Any], magnitude: int = 0,
+            seed: int = SEED) -> tuple[int, ...]:
+        """A launch in exact algebra: how often it executed what. Raises Found if it is wrong."""
+        values = built.kernel.contract.resolve_run({**built.kernel.parameters, **launch})
+        wrong = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude, seed=seed)
+        if isinstance(wrong, str) and magnitude:
+            self.approximate = f"code for large numbers is no identity (inputs times 2^{magnitude}: {wrong})"
+            return ()
+        if isinstance(wrong, str):
+            lost = wrong.startswith(_LOST) and not on_floats(family, built, program, values, seed)[1]
+            raise Found(wrong, values, seed, lost)
+        self.edges.met(launch, wrong[3])
+        for number, launch_counts in enumerate(wrong[2]):
+            self.beside.setdefault(number, []).append(launch_counts)
+        self.counts.append(wrong[0])
+        self.launched.append(Launched(values, magnitude, seed))
+        self.elements += wrong[1]
+        return wrong[0]
+
+    def shortest(self) -> list[Mapping[str, Any]]:
+        """Of launches on ordinary data the few that executed least, each with a number of instructions of its own, and the longest."""
+        found = {sum(counts): one.values for one, counts in zip(self.launched, self.counts, strict=True) if not one.magnitude}
+        sizes = sorted(found)
+        return [found[size] for size in dict.fromkeys([*sizes[:_BASES], *sizes[-1:]])]
+
+    def fits(self, family: Family, built: Built) -> Callable[[Mapping[str, Any]], bool]:
+        """Whether a launch takes no more than twice what the longest one did, as far as its size says."""
+        steps = _steps_of(family, built)
+        own = [one.name for one in built.kernel.contract.parameters if one.kind == "run" and one.type is int and not one.default_from
+               and one.default is None]
+
+        def size(values: Values) -> int:
+            return sum(steps(values)) if steps is not None else math.prod(int(str(values[name])) for name in own)
+
+        most = max(size(one.values) for one in self.launched)
+        return lambda values: size(values) <= 2 * most
 
     def _run_edges(self, run: _Run, until: float) -> None:
         """Launches at which comparisons turn, for half of the time that is left: floats and addresses take some too. Of those that lose
@@ -180,13 +190,13 @@ class Ran:
         """Instructions that no launch executed, and ends of loops that none went round, with launches of these counts too; None for
         nothing."""
         counts = [*self.counts, *more]
-        found = _missing(judged, counts), never_round(judged, counts)
+        found = unexecuted(judged, counts), never_round(judged, counts)
         return found if any(found) else None
 
     def left_beside(self, built: Built) -> tuple[Kernel, list[int]] | None:
         """The first kernel launched with the judged one of which no launch executed some instructions, and these; None for none."""
         for number, kernel in enumerate(built.kernel.launches):
-            left = _missing(kernel.program, self.beside.get(number, [])) if number != len(built.kernel.before) else []
+            left = unexecuted(kernel.program, self.beside.get(number, [])) if number != len(built.kernel.before) else []
             if left:
                 return kernel, left
         return None
@@ -280,126 +290,73 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
         ran.launch_strained(family, built, program, until)
         ran.launch_loaded(family, built, program, until)
     except Found as stop:
-        if stop.values is not None:
-            shown = {**launch_shown(family, built, stop.values), "seed": stop.seed}
-            if stop.lost:
-                return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"{stop.why}, with {shown['parameters']}")
-            return Claim(INDEX, REFUTED, f"{ran}, and one that fails", (_ROUNDED, _CHANCE), stop.why, None, shown)
-        return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"the {seconds:g} s were over before all launches ran")
-    scope = f"{ran}, all equal to the reference; {ran.on_floats} launches on floats within its bound; " \
-        f"addresses of the longest, and of those of these that together execute all code, for all sizes of the contract that execute it"
+        return _stopped(stop, family, built, ran, seconds)
+
+    def scope() -> str:
+        return f"{ran}, all equal to the reference; {ran.on_floats} launches on floats within its bound; addresses of the longest, and " \
+            "of those of these that together execute all code, for all sizes of the contract that execute it"
+
     otherwise = (f"{ran.approximate}: that is judged on floats, and as a formula on data of its own",) if ran.approximate else ()
     assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *_not_met(ran.edges), *otherwise)
-    missing = _missing(judged, ran.counts)
+    missing = unexecuted(judged, ran.counts)
     if missing:
         why = f"; {ran.approximate}" if ran.approximate else ""
-        return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(missing)} instructions are executed by none of the launches{why}",
-                     _placed(judged, missing[0]))
+        return Claim(INDEX, UNKNOWN, scope(), assumed, f"{len(missing)} instructions are executed by none of the launches{why}",
+                     placed(judged, missing[0]))
     entry = executed(judged, [*ran.counts, *ran.loaded]).missing if judged.entry else ()
     if entry:
         why = f"{len(entry)} instructions are executed by none of the launches on firmware that does not preload arguments"
-        return Claim(INDEX, UNKNOWN, scope, assumed, why, _placed(judged, entry[0]))
+        return Claim(INDEX, UNKNOWN, scope(), assumed, why, placed(judged, entry[0]))
     once = never_round(judged, ran.counts)
     if once:
-        return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(once)} loops go round in none of the launches", _placed(judged, once[0]))
+        return Claim(INDEX, UNKNOWN, scope(), assumed, f"{len(once)} loops go round in none of the launches", placed(judged, once[0]))
     beside = ran.left_beside(built)
     if beside is not None:
         kernel, left = beside
         why = f"{len(left)} instructions of {kernel.resources.name} are executed by none of the launches"
-        return Claim(INDEX, UNKNOWN, scope, assumed, why, _placed(kernel.program, left[0]))
+        return Claim(INDEX, UNKNOWN, scope(), assumed, why, placed(kernel.program, left[0]))
     if len(built.kernel.launches) > 1:
         assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
-    claim = Claim(INDEX, PROVEN, scope, assumed)
-    limits, counts, checks, selected = SeenAtLimits(), list[tuple[int, ...]](), list[LimitCheck](), dict[int, set[bool]]()
+    claim = Claim(INDEX, PROVEN, scope(), assumed)
     longest = ran.launched[max(range(len(ran.counts)), key=lambda number: sum(ran.counts[number]))]
     chosen = ran.covering(judged)
-    waiting = [*chosen, *([longest] if longest not in chosen else [])]
-    others = [one for one in ran.launched if one not in waiting] + _more_launched(built)
-    wide = [max(ran.launched, key=lambda one: groups_of(built.kernel.contract, {}, one.values))]  # its numbers have bits to mask
-    while waiting and claim.status == PROVEN:
-        launched = waiting.pop(0)
-        report = run_addresses(family, built, launched.values, launched.seed, program, launched.magnitude)
-        counts.append(report.launch.counts)
-        for number, held in report.decisions.selected.items():
-            selected.setdefault(number, set()).update(held)
-        checks.append(LimitCheck(report, built.kernel.contract, built.kernel.parameters, limits))
-        claim = _with_addresses(claim, family, built, report, checks[-1], until + seconds / 2)
-        if claim.status == PROVEN and not waiting and limits.idle() and wide and time.process_time() < until + seconds / 2:
-            waiting += [one for one in (wide.pop(),) if one in others]
-        if claim.status == PROVEN and not waiting and limits.unseen() and time.process_time() < until + seconds / 2:
-            found = (check.other_way([dict(one.values) for one in others]) for check in checks)
-            further = next((number for number in found if number is not None), None)
-            waiting += [others.pop(further)] if further is not None else []
-        if claim.status == PROVEN and not waiting and time.process_time() < until + seconds / 4:
-            waiting += _other_side(checks, others, ran, selected)
-    if claim.status != PROVEN:
-        return claim
-    unfollowed = [position for position in _missing(judged, counts) if judged.instructions[position].opcode.memory is not None]
-    if unfollowed:
-        why = f"addresses of {len(unfollowed)} instructions are followed in none of the launches"
-        return replace(claim, status=UNKNOWN, reason=why, at=_placed(judged, unfollowed[0]))
-    one_sided = [one.text for one in judged.instructions if len(selected.get(id(one), ())) == 1]
-    if one_sided:
-        claim = replace(claim, assumptions=(*claim.assumptions, _ONE_SIDED.format(len(one_sided), one_sided[0])))
-    return _with_ways(claim, limits)
+    chosen += [longest] if longest not in chosen else []
+    contract, build = built.kernel.contract, built.kernel.parameters
+
+    def run(values: Mapping[str, Any]) -> Launched | None:
+        try:
+            ran.run(family, built, program, values)
+        except Found as stop:
+            if stop.lost:
+                return None
+            raise
+        return ran.launched[-1]
+
+    def others() -> Iterator[dict[str, Any]]:
+        return acting_launches(contract, build, ran.shortest(), ran.fits(family, built))
+
+    waiting = [one for one in ran.launched if one not in chosen]
+    addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run)
+    try:
+        return replace(addresses.judged(claim, chosen), scope=scope())
+    except Found as stop:
+        return _stopped(stop, family, built, ran, seconds)
 
 
-def _other_side(checks: Sequence[LimitCheck], others: list[Launched], ran: Ran, selected: Mapping[int, set[bool]]) -> list[Launched]:
-    """Of launches that ran and were not followed, one in which a selection takes the side that none did, or a function does something that
-    did nothing, taken from `others`."""
-    before = [one for one in others if one in ran.launched]
-    sizes = [dict(one.values) for one in before]
-    found = (number for check in checks for number in (check.other_side(sizes, selected), check.acting(sizes)))
-    further = next((number for number in found if number is not None), None)
-    if further is None:
-        return []
-    others.remove(before[further])
-    return [before[further]]
+def _stopped(stop: Found, family: Family, built: Built, ran: Ran, seconds: float) -> Claim:
+    """The claim where launches end with one that is wrong, or loses residues, or time was over."""
+    if stop.values is None:
+        return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"the {seconds:g} s were over before all launches ran")
+    shown = {**launch_shown(family, built, stop.values), "seed": stop.seed}
+    if stop.lost:
+        return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"{stop.why}, with {shown['parameters']}")
+    return Claim(INDEX, REFUTED, f"{ran}, and one that fails", (_ROUNDED, _CHANCE), stop.why, None, shown)
 
 
 def _not_met(edges: EdgeLaunches) -> tuple[str, ...]:
     """Comparisons whose edges no launch met."""
     left = sorted({position for (position, _), _ in edges.left()})
     return (_UNMET.format(len(left), edges.judged.instructions[left[0]].text),) if left else ()
-
-
-def _more_launched(built: Built) -> list[Launched]:
-    """Drawn ones, for ways that no other goes."""
-    contract, build = built.kernel.contract, built.kernel.parameters
-    return [Launched(contract.resolve_run({**build, **launch}), 0, SEED) for launch in more_launches(contract, build)]
-
-
-def _with_ways(claim: Claim, limits: SeenAtLimits) -> Claim:
-    """Unknown where a size sends waves another way to an access that may wrap than any launch, or lets a function of an address do what it
-    does in none."""
-    idle = limits.idle()
-    if idle is not None:
-        return replace(claim, status=UNKNOWN, reason=idle)
-    unseen = limits.unseen()
-    if unseen is not None:
-        access, branch = unseen
-        why = f"a size that lets the address wrap turns `{branch}`, and no launch followed comes here that way"
-        return replace(claim, status=UNKNOWN, reason=why, at=access)
-    return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if limits.needed else claim
-
-
-def _with_addresses(claim: Claim, family: Family, built: Built, report: AddressReport, check: LimitCheck,
-                    until: float) -> Claim:
-    """A claim that is proven but for what addresses are for all sizes."""
-    for sequence in report.sequences:
-        if not sequence.known:
-            return replace(claim, status=UNKNOWN, reason=f"the {sequence.what} is not known as a formula", at=sequence.instruction.text)
-    wrap = check.wrap(until)
-    if isinstance(wrap, str):
-        return replace(claim, status=UNKNOWN, reason=wrap)
-    if wrap is not None:
-        shown = {**launch_shown(family, built, wrap.parameters), "workgroup": list(wrap.workgroup), "work_item": wrap.item}
-        return replace(claim, status=REFUTED, at=wrap.sequence.instruction.text, counterexample=shown,
-                       reason=f"the {wrap.sequence.what} wraps: it is {abs(wrap.off):#x} bytes from where it should be")
-    if check.launches:
-        largest = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
-        return replace(claim, assumptions=tuple(dict.fromkeys((*claim.assumptions, largest))))
-    return claim
 
 
 def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Program | None, checks: bool,
@@ -425,14 +382,3 @@ def _steps_of(family: Family, built: Built) -> Callable[[Values], Sequence[int]]
         return None
     variant = family.select(built.kernel.resources.arch, built.kernel.parameters)
     return lambda values: work(values, variant).steps.tolist()
-
-
-def _missing(program: Program, counts: list[tuple[int, ...]]) -> list[int]:
-    """The positions that no launch executed, but for the entry of firmware that does not preload arguments."""
-    entry = program.labels.get(program.entry, 0) if program.entry else 0
-    return [position for position in executed(program, counts).missing if position >= entry]
-
-
-def _placed(program: Program, position: int) -> str:
-    instruction = program.instructions[position]
-    return f"{instruction.where() or program.name}: {instruction.text}"

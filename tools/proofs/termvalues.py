@@ -38,6 +38,15 @@ class Makings:
 
     def of(self, term: Term) -> int:
         """All that a term depends on."""
+        self._look()
+        return self._within(term)
+
+    def of_variable(self, number: int) -> int:
+        """All that a variable depends on, with itself."""
+        self._look()
+        return self._masks[number]
+
+    def _look(self) -> None:
         for number in range(len(self._masks), len(self.algebra.variables)):
             variable, mask = self.algebra.variables[number], 1 << number
             for bit in variable.bits:
@@ -45,7 +54,6 @@ class Makings:
             for inner in variable.made_of:
                 mask |= self._within(inner) if isinstance(inner, tuple) else 0
             self._masks.append(mask)
-        return self._within(term)
 
     def _within(self, term: Term) -> int:
         return reduce(int.__or__, (self._masks[number] for monomial, _ in term for number in monomial), 0)
@@ -90,11 +98,13 @@ def _sum(a: _Exact, b: _Exact) -> _Exact:
 
 class TermValues:
     """Of samples for which `given` has numbers of the variables that launches give. `without` says of each sum which monomials of it do not
-    count. A variable that has `forms` is the first of these terms where it is none of them."""
+    count. A variable that has `forms` is the first of these terms where it is none of them; what depends on none of these is as `plain`
+    has it."""
 
-    def __init__(self, makings: Makings, given: Mapping[int, Numbers], samples: int,
-                 without: Callable[[Term], Term] = lambda term: (), forms: Mapping[int, Sequence[Term]] | None = None) -> None:
-        self._makings, self.samples, self._without, self._forms = makings, samples, without, forms or {}
+    def __init__(self, makings: Makings, given: Mapping[int, Numbers], samples: int, without: Callable[[Term], Term] = lambda term: (),
+                 forms: Mapping[int, Sequence[Term]] | None = None, plain: TermValues | None = None) -> None:
+        self._makings, self.samples, self._without, self._forms, self._plain = makings, samples, without, forms or {}, plain
+        self._formed = sum(1 << number for number in self._forms)
         self._given: Mapping[int, Numbers] = dict(given)
         self._variables: dict[int, _Exact] = {}
         self._products: dict[Monomial, _Exact] = {}
@@ -111,7 +121,12 @@ class TermValues:
 
     def formed(self, forms: Mapping[int, Sequence[Term]]) -> TermValues:
         """The same samples, with variables that are one of some terms."""
-        return TermValues(self._makings, self._given, self.samples, forms=forms)
+        return TermValues(self._makings, self._given, self.samples, forms=forms, plain=self)
+
+    def part(self, rows: NDArray[np.int64]) -> TermValues:
+        """Some of the samples, without forms."""
+        given = {number: values[rows] for number, values in self._given.items()}
+        return TermValues(self._makings, given, len(rows), self._without)
 
     def is_formed(self, number: int, forms: Sequence[Term]) -> NDArray[np.bool_]:
         """Where a variable is one of these terms."""
@@ -120,6 +135,8 @@ class TermValues:
 
     def variable(self, number: int) -> _Exact:
         """Of a variable that is made of known ones."""
+        if self._plain is not None and not self._makings.of_variable(number) & self._formed:
+            return self._plain.variable(number)
         if number not in self._variables:
             self._variables[number] = self._made(number, self._makings.algebra.variables[number])
             forms = self._forms.get(number)
@@ -137,6 +154,8 @@ class TermValues:
         return _Exact(np.broadcast_to(total.values, self.samples), total.most)
 
     def _monomial(self, monomial: Monomial) -> _Exact:
+        if self._plain is not None and not any(self._makings.of_variable(number) & self._formed for number in monomial):
+            return self._plain._monomial(monomial)
         if monomial not in self._products:
             self._products[monomial] = reduce(_product, map(self.variable, monomial), _Exact(np.ones(1, np.int64), 1))
         return self._products[monomial]

@@ -125,3 +125,15 @@ def _stretch(first: Instruction, group: Sequence[int], label: Sequence[str]) -> 
     location = f" at {where}" if (where := first.where()) else ""
     under = f" after label {label[0]}" if label else ""
     return f"{len(group)} from number {group[0]}{under}{location}: {first.text}"
+
+
+def unexecuted(program: Program, counts: Iterable[Sequence[int]]) -> list[int]:
+    """The positions that no launch executed, but for the entry of firmware that does not preload arguments."""
+    entry = program.labels.get(program.entry, 0) if program.entry else 0
+    return [position for position in executed(program, counts).missing if position >= entry]
+
+
+def placed(program: Program, position: int) -> str:
+    """For people: where an instruction stands, and what it is."""
+    instruction = program.instructions[position]
+    return f"{instruction.where() or program.name}: {instruction.text}"

@@ -1,0 +1,71 @@
+"""Launches that a proof may need, for what did nothing in those that ran: others of their sizes, one, two and more changed at once, as long
+as they take no more than the longest of these.
+
+Who looks for one computes terms in them, without a run. So they come in an order of what they change: the fewest numbers first.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+from asmgen.author.contract.contract import KernelContract, Parameter, Values
+from asmgen.tools.running.smalllaunches import REFUSED, groups_of
+
+_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 32, 33, 48, 64)
+"""Steps of a size: small numbers, even and odd ones, powers of two and those next to them."""
+_MORE = (1, 2, 3, 8)
+"""Steps that are added to a size, and to what follows from sizes, as strides do."""
+_PAIRED, _DRAWN, _SEED, _CHANGED = 2000, 2000, 11, 4
+_GROUPS = 256
+"""Workgroups that a launch has at most."""
+
+
+def acting_launches(contract: KernelContract, build: Values, bases: Sequence[Values],
+                    fits: Callable[[dict[str, Any]], bool]) -> Iterator[dict[str, Any]]:
+    """Resolved parameters, each once, of launches that fit. `bases` are such of launches that ran."""
+    seen = {tuple(sorted(dict(base).items())) for base in bases}
+    for changed in _changes(contract, bases):
+        if groups_of(contract, build, changed) > _GROUPS:
+            continue
+        resolved = dict(contract.resolve_run({**build, **changed}))
+        key = tuple(sorted(resolved.items()))
+        if key not in seen and fits(resolved):
+            seen.add(key)
+            yield resolved
+
+
+def _changes(contract: KernelContract, bases: Sequence[Values]) -> Iterator[dict[str, Any]]:
+    """Of each base: one number changed, then two, then a few drawn ones. What followed from a size follows from it again."""
+    own = [one for one in contract.parameters if one.kind == "run" and one.type is int]
+    given = [_given(contract, base) for base in bases]
+    choices = [{one.name: _values(one, base) for one in own} for base in bases]
+    for launch, values in zip(given, choices, strict=True):
+        yield from (launch | {name: value} for name, some in values.items() for value in some)
+    chance = random.Random(_SEED)
+    for launch, values in zip(given, choices, strict=True):
+        pairs = [launch | {first: a, second: b} for first, second in combinations(values, 2) for a in values[first] for b in values[second]]
+        yield from chance.sample(pairs, min(_PAIRED, len(pairs)))
+    for _ in range(_DRAWN * bool(given)):
+        place = chance.randrange(len(given))
+        names = [name for name, some in choices[place].items() if some]
+        chosen = chance.sample(names, min(len(names), chance.randint(3, 3 + _CHANGED)))
+        yield given[place] | {name: chance.choice(choices[place][name]) for name in chosen}
+
+
+def _given(contract: KernelContract, base: Values) -> dict[str, Any]:
+    """What a caller gives for the launch: without numbers that follow from others alone."""
+    return {one.name: base[one.name] for one in contract.parameters if one.kind == "run" and one.name in base and not one.default_from}
+
+
+def _values(parameter: Parameter, base: Values) -> list[int]:
+    """Other values of a number, within the bounds of its own."""
+    step, now = parameter.multiple_of, base.get(parameter.name)
+    if type(now) is not int:
+        return []
+    counts = () if parameter.default_from else tuple(step * count for count in _COUNTS)
+    found = [*counts, *(now + sign * step * more for more in _MORE for sign in (1, -1)), 2 * now]
+    low, high = parameter.minimum or 0, REFUSED if parameter.maximum is None else parameter.maximum
+    return [one for one in dict.fromkeys(found) if one != now and low <= one <= high]

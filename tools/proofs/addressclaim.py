@@ -1,0 +1,176 @@
+"""What addresses are in launches that ran, for all sizes: which of these are followed, one after the other.
+
+First some that together execute all code. What none of them did, and legal launches do, asks for one in which it happens: a function of an
+address that did nothing, a way to an access that no wave went, a side that no scalar selection took. It is one of those that ran, else
+another one that runs for it, in exact algebra as all others, before it is followed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from asmgen.author.family.family import Family
+from asmgen.program.program import Program
+from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
+from asmgen.tools.proofs.limitlaunches import SIDE, Lack, LimitCheck, Meets, SeenAtLimits, Truths
+from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
+from asmgen.tools.running.build import Built
+from asmgen.tools.running.executed import placed, unexecuted
+
+_ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the launches followed: of what other sizes select there, wraps " \
+    "are judged, not whether it is the right one"
+_WAYS = "where a size turns a branch from which both ways lead to an access, its address is as in a launch that went that way"
+_LARGEST = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
+_TRIES = 3
+"""Launches that are followed for what terms say they do, and did not: waves may leave before they come there."""
+_AT_ONCE = 32
+"""Launches in which terms are computed at once."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launch that ran, and on which data."""
+
+    values: Mapping[str, Any]
+    magnitude: int
+    seed: int
+
+
+@dataclass
+class AddressClaim:
+    """A claim that is proven but for what addresses are for all sizes. `ran` are launches that ran and were not followed, `others` makes
+    more that may `run`, which gives None for one that tells nothing. It takes the processor's time `until`, for other sides of selections
+    until `sides_until`."""
+
+    family: Family
+    built: Built
+    program: Program | None
+    until: float
+    sides_until: float
+    ran: list[Launched]
+    others: Callable[[], Iterator[dict[str, Any]]]
+    run: Callable[[Mapping[str, Any]], Launched | None]
+    limits: SeenAtLimits = field(default_factory=SeenAtLimits)
+    _counts: list[tuple[int, ...]] = field(default_factory=list)
+    _checks: list[LimitCheck] = field(default_factory=list)
+    _selected: dict[int, set[bool]] = field(default_factory=dict)
+    _tried: Counter[Lack] = field(default_factory=Counter)
+    _met: dict[Lack, Truths] = field(default_factory=dict)
+    _followed: set[int] = field(default_factory=set)
+    _made_before: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def judged(self, claim: Claim, first: Iterable[Launched]) -> Claim:
+        """The claim after all. `first` are the launches that are followed first."""
+        claim = self.followed(claim, first)
+        return self._whole(claim) if claim.status == PROVEN else claim
+
+    def followed(self, claim: Claim, first: Iterable[Launched]) -> Claim:
+        """Not proven if a formula is not known or wraps. What no launch followed did is in `limits`."""
+        waiting = iter(first)
+        launched = next(waiting, None)
+        while launched is not None and claim.status == PROVEN:
+            report = run_addresses(self.family, self.built, launched.values, launched.seed, self.program, launched.magnitude)
+            self._counts.append(report.launch.counts)
+            for number, held in report.decisions.selected.items():
+                self._selected.setdefault(number, set()).update(held)
+            contract, build = self.built.kernel.contract, self.built.kernel.parameters
+            self._checks.append(LimitCheck(report, contract, build, self.limits))
+            claim = self._with_addresses(claim, report)
+            launched = next(waiting, None) or (self._next() if claim.status == PROVEN else None)
+        return claim
+
+    def _with_addresses(self, claim: Claim, report: AddressReport) -> Claim:
+        for sequence in report.sequences:
+            if not sequence.known:
+                return replace(claim, status=UNKNOWN, reason=f"the {sequence.what} is not known as a formula", at=sequence.instruction.text)
+        check = self._checks[-1]
+        wrap = check.wrap(self.until)
+        if isinstance(wrap, str):
+            return replace(claim, status=UNKNOWN, reason=wrap)
+        if wrap is not None:
+            shown = {**launch_shown(self.family, self.built, wrap.parameters), "workgroup": list(wrap.workgroup), "work_item": wrap.item}
+            return replace(claim, status=REFUTED, at=wrap.sequence.instruction.text, counterexample=shown,
+                           reason=f"the {wrap.sequence.what} wraps: it is {abs(wrap.off):#x} bytes from where it should be")
+        if check.launches:
+            return replace(claim, assumptions=tuple(dict.fromkeys((*claim.assumptions, _LARGEST))))
+        return claim
+
+    def _next(self) -> Launched | None:
+        """A launch that ran and meets most of what the claim needs, or one that is run for it; then, for half of the time, those that ran
+        in which selections take other sides. None for no such launch, or no time."""
+        needed = self._lacks(needed=True) if time.process_time() < self.until else []
+        found = self._of_ran(needed) or self._made(needed)
+        if found is None and time.process_time() < self.sides_until:
+            found = self._of_ran(self._lacks(needed=False))
+        return found
+
+    def _of_ran(self, lacks: Sequence[tuple[LimitCheck, dict[Lack, Meets]]]) -> Launched | None:
+        """Of launches that ran, the one that meets most."""
+        for check, own in lacks:
+            new = {lack: there for lack, there in own.items() if lack not in self._met}
+            self._met |= check.meeting([one.values for one in self.ran], new)
+        wanted = {lack: self._met[lack] for _, own in lacks for lack in own if lack in self._met}
+        left = [number for number in range(len(self.ran)) if number not in self._followed]
+        best = max(left, key=lambda number: sum(bool(there[number]) for there in wanted.values()), default=None)
+        met = [lack for lack, there in wanted.items() if there[best]] if best is not None else []
+        if best is None or not met:
+            return None
+        self._tried.update(met)
+        self._followed.add(best)
+        return self.ran[best]
+
+    def _lacks(self, needed: bool) -> list[tuple[LimitCheck, dict[Lack, Meets]]]:
+        """What lacks, each once, with the last launch that knows it: what the claim needs, or sides of selections."""
+        found, seen = list[tuple[LimitCheck, dict[Lack, Meets]]](), set[Lack]()
+        for check in reversed(self._checks):
+            own = {lack: there for lack, there in check.lacks(self._selected).items() if lack not in seen
+                   and self._tried[lack] < _TRIES and (lack[0] != SIDE) == needed}
+            seen |= own.keys()
+            found += [(check, own)] if own else []
+        return found
+
+    def _made(self, lacks: Sequence[tuple[LimitCheck, dict[Lack, Meets]]]) -> Launched | None:
+        """A launch that is run for what lacks."""
+        others = self.others() if lacks else iter(())
+        while time.process_time() < self.until and (some := [one for one in islice(others, _AT_ONCE) if one not in self._made_before]):
+            met: list[list[Lack]] = [[] for _ in some]
+            for check, own in lacks:
+                for lack, there in check.meeting(some, own).items():
+                    for number in map(int, np.flatnonzero(there)):
+                        met[number].append(lack)
+            for number in sorted(range(len(some)), key=lambda number: -len(met[number])):
+                if met[number]:
+                    self._tried.update(met[number])
+                    self._made_before.append(some[number])
+                    launched = self.run(some[number])
+                    if launched is not None:
+                        return launched
+        return None
+
+    def _whole(self, claim: Claim) -> Claim:
+        """Unknown where addresses were followed nowhere, where a size sends waves another way to an access that may wrap than any launch,
+        or lets a function of an address do what it does in none."""
+        judged = self.program or self.built.kernel.program
+        unfollowed = [position for position in unexecuted(judged, self._counts) if judged.instructions[position].opcode.memory is not None]
+        if unfollowed:
+            why = f"addresses of {len(unfollowed)} instructions are followed in none of the launches"
+            return replace(claim, status=UNKNOWN, reason=why, at=placed(judged, unfollowed[0]))
+        one_sided = [one.text for one in judged.instructions if len(self._selected.get(id(one), ())) == 1]
+        if one_sided:
+            claim = replace(claim, assumptions=(*claim.assumptions, _ONE_SIDED.format(len(one_sided), one_sided[0])))
+        idle = self.limits.idle()
+        if idle is not None:
+            return replace(claim, status=UNKNOWN, reason=idle)
+        unseen = self.limits.unseen()
+        if unseen is not None:
+            access, branch = unseen
+            why = f"a size that lets the address wrap turns `{branch}`, and no launch followed comes here that way"
+            return replace(claim, status=UNKNOWN, reason=why, at=access)
+        return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if self.limits.needed else claim
