@@ -102,6 +102,10 @@ class BarrierSearch:
                 return fewer
         return None
 
+    def lacks(self, barriers: Sequence[int], ticks: Sequence[int]) -> int:
+        """What the worst one of fills in these ticks, which stand between such barriers, lacks of its round trip."""
+        return max(self._late(barriers, ticks) or (), default=0)
+
     def _late(self, barriers: Sequence[int], ticks: Sequence[int]) -> list[int] | None:
         """What each of fills in these ticks lacks of its round trip; None if one does not stand between barriers."""
         ranges = self._ranges(barriers)

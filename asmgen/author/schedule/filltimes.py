@@ -20,36 +20,54 @@ _GRID = 32  # ticks that the search for barriers tries
 _SHARES = (1.0, 0.5, 0.25, 0.0)  # of the time in which an access of LDS settles that barriers leave to it
 
 
-def place_fills(order: PartialOrder, known: Mapping[int, int]) -> tuple[int, ...]:
-    """Place barriers and fills between the reads whose ticks are `known`; the ticks of the barriers. A barrier whose fills found no room
-    before the next one orders nothing: without it they are placed once more."""
+def place_fills(order: PartialOrder, known: Mapping[int, int]) -> list[tuple[PartialOrder, tuple[int, ...]]]:
+    """Orders with barriers and fills between the reads whose ticks are `known`, each with the ticks of its barriers. A barrier whose fills
+    found no room before the next one orders nothing: an order without it comes before the one with it, which serves where other work needs
+    the barrier."""
     chosen = _chosen(order, known)
     if chosen is None:
-        return ()
+        return [(order, ())]
     choice, search, numbers = chosen
-    fewer: BarrierChoice | None = choice
-    placed = order
+    placed = order.copy(order.exact, order.spread)
+    _place_choice(placed, choice, numbers)
+    found = [(placed, choice.barriers)]
+    fewer = search.without_idle(choice, _plain_ticks(placed))
     while fewer is not None:
-        begun = order.copy(order.exact, order.spread)
         try:
-            _place_choice(order, fewer, numbers)
+            placed = _placed_again(order, fewer, numbers, search, _plain_ticks(placed))
         except NoRoom:
-            if placed is order:
-                raise
-            order.go_back(placed)
             break
-        choice, placed = fewer, order.copy(order.exact, order.spread)
-        fewer = search.without_idle(choice, [order.at[number] for number in plain_fills(order)])
-        if fewer is not None:
-            order.go_back(begun)
-    return choice.barriers
+        found.insert(0, (placed, fewer.barriers))
+        fewer = search.without_idle(fewer, _plain_ticks(placed))
+    return found
 
 
-def _place_choice(order: PartialOrder, choice: BarrierChoice, numbers: Sequence[int]) -> None:
-    """Place a choice's barriers, and the fills between them; `numbers` are those of the fills' kinds."""
+def _placed_again(order: PartialOrder, fewer: BarrierChoice, numbers: Sequence[int], search: BarrierSearch,
+                  ticks: Sequence[int]) -> PartialOrder:
+    """The order with a choice of fewer barriers, its fills spread over their wider ranges, or in these `ticks`, where the worst one would
+    get less of its round trip or all find no room."""
+    again = order.copy(order.exact, order.spread)
+    try:
+        _place_choice(again, fewer, numbers)
+        if search.lacks(fewer.barriers, _plain_ticks(again)) <= search.lacks(fewer.barriers, ticks):
+            return again
+    except NoRoom:
+        pass
+    again = order.copy(order.exact, order.spread)
+    _place_choice(again, fewer, numbers, ticks)
+    return again
+
+
+def _place_choice(order: PartialOrder, choice: BarrierChoice, numbers: Sequence[int], ticks: Sequence[int] = ()) -> None:
+    """Place a choice's barriers, and the fills between them, in `ticks` if given; `numbers` are those of the fills' kinds."""
     for barrier in choice.barriers:
         _take_barrier(order, barrier)
-    _place_in_ranges(order, choice._replace(ranges=tuple(choice.ranges[number] for number in numbers)))
+    if choice.ticks:
+        order.ranges = {fill: choice.ranges[number] for fill, number in zip(order.step.of(UnitKind.FILL), numbers, strict=True)}
+        writers = _writers(order)
+        places = dict(zip(plain_fills(order), ticks or choice.ticks, strict=True))
+        fills = _in_m0_order(writers, places)
+        _stand(order, fills, writers, places if ticks else _spread(order, fills, writers))
 
 
 def _chosen(order: PartialOrder, known: Mapping[int, int]) -> tuple[BarrierChoice, BarrierSearch, list[int]] | None:
@@ -98,6 +116,11 @@ def check_handoffs(order: PartialOrder, barriers: Sequence[int]) -> None:
 def plain_fills(order: PartialOrder) -> list[int]:
     """The fills of a plain copy of the step."""
     return [number for number in order.step.of(UnitKind.FILL) if not order.step.units[number].tag.seldom]
+
+
+def _plain_ticks(order: PartialOrder) -> list[int]:
+    """Where these stand."""
+    return [order.at[number] for number in plain_fills(order)]
 
 
 def _loss(order: PartialOrder, choice: BarrierChoice) -> int:
@@ -162,29 +185,27 @@ def _take_barrier(order: PartialOrder, barrier: int) -> None:
     order.waits.add(wait)
 
 
-def _place_in_ranges(order: PartialOrder, choice: BarrierChoice) -> None:
-    """Fills as evenly over the step as their ranges allow, in the choice's order; the write of M0 that a fill needs stands in an earlier
-    tick."""
-    if not choice.ticks:
-        return
+def _spread(order: PartialOrder, fills: Sequence[int], writers: Mapping[int, int]) -> Mapping[int, int]:
+    """Ticks of fills, in their order, as evenly over the step as their ranges allow. Raises NoRoom where there are none."""
     step, length = order.step, order.length
-    ranges = order.ranges = dict(zip(step.of(UnitKind.FILL), choice.ranges, strict=True))
-    writers = _writers(order)
-    fills = _in_m0_order(writers, dict(zip(plain_fills(order), choice.ticks, strict=True)))
     burst = max(step.costs[number].busy for number in fills)
     widest = max(1, length * burst // sum(step.costs[number].busy for number in fills))
     begins = [order.at[unit] + step.costs[unit].issue for unit in step.matrix[1:2]] + [2]  # M0 is written before that matrix unit
     for spacing in [*range(min(widest, burst), 0, -max(1, burst // 8)), 0]:
         for apart, alone, begin in itertools.product((True, False), (True, False), begins):
-            found = _spaced(order, fills, writers, ranges, spacing, burst if apart else 0, alone, begin)
+            found = _spaced(order, fills, writers, order.ranges, spacing, burst if apart else 0, alone, begin)
             if found is not None:
-                for number, tick in found.items():
-                    order.stand(number, tick, MEMORY)
-                _place_addresses(order, fills, writers)
-                place_seldom(order, writers)
-                return
+                return found
     unit = step.units[fills[0]]
     raise NoRoom(unit, f"{len(fills)} fills find no room between the barriers of a step of {length} ticks{_beside(order, unit)}")
+
+
+def _stand(order: PartialOrder, fills: Sequence[int], writers: Mapping[int, int], ticks: Mapping[int, int]) -> None:
+    """Place fills in these ticks, in their order; the write of M0 that one needs stands in an earlier tick."""
+    for number in fills:
+        order.stand(number, ticks[number], MEMORY)
+    _place_addresses(order, fills, writers)
+    place_seldom(order, writers)
 
 
 def _beside(order: PartialOrder, unit: Unit) -> str:

@@ -39,10 +39,6 @@ class PartialOrder:
         made.earliest, made.latest, made.ranges = self.earliest, self.latest, self.ranges
         return made
 
-    def go_back(self, other: PartialOrder) -> None:
-        """To what stands in another order of the same step, which is not used any more."""
-        self.table, self.at, self.waits, self.ranges = other.table, other.at, other.waits, other.ranges
-
     def bound(self) -> None:
         """All bounds anew."""
         self.earliest, self.latest = self.bounds(forward=True), self.bounds(forward=False)

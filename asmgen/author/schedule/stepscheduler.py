@@ -94,7 +94,7 @@ class _Orders:
         self.step = step
         self._made: dict[tuple[int, int, int, bool, bool], Refinement | None] = {}
         self._begun: dict[tuple[int, int, int], _Begun | NoRoom] = {}
-        self._framed: dict[tuple[int, int, int, bool], _Framed | NoRoom] = {}
+        self._framed: dict[tuple[int, int, int, bool], list[_Framed] | NoRoom] = {}
 
     def of(self, length: int) -> Iterator[Refinement]:
         """The orders of one length."""
@@ -110,14 +110,20 @@ class _Orders:
     def _new(self, length: int, ends: int, delay: int, exact: bool, spread: bool) -> Refinement | None:
         try:
             begun = _kept(self._begun, (length, ends, delay), lambda: _begin(PartialOrder(self.step, length, delay, ends=ends)))
-            order, barriers = _kept(self._framed, (length, ends, delay, spread), lambda: _frame(begun, spread))
-            whole = order.copy(exact, spread)
-            place_compute(whole)
-            check_handoffs(whole, barriers)
-            return Refinement(whole, barriers, _ordered)
+            frames = _kept(self._framed, (length, ends, delay, spread), lambda: _frames(begun, spread))
         except NoRoom as error:
             self.step.failures.append(error)
             return None
+        for order, barriers in frames:
+            whole = order.copy(exact, spread)
+            try:
+                place_compute(whole)
+                check_handoffs(whole, barriers)
+            except NoRoom as error:
+                self.step.failures.append(error)
+            else:
+                return Refinement(whole, barriers, _ordered)
+        return None
 
     def shortest(self) -> int:
         """About the shortest length for which there is an order, within 1 %. Raises PipelineError, with the unit that has no room in the
@@ -178,16 +184,24 @@ def _begin(order: PartialOrder) -> _Begun:
     return order, nominal
 
 
-def _frame(begun: _Begun, spread: bool) -> _Framed:
-    """Place accesses of memory; with the ticks of barriers."""
+def _frames(begun: _Begun, spread: bool) -> list[_Framed]:
+    """Orders with all accesses of memory placed, each with the ticks of its barriers, the fewest first. Raises NoRoom where there is
+    none."""
     order, nominal = begun[0].copy(True, spread), begun[1]
-    step = order.step
-    place_reads(order, step.of(UnitKind.LDS_READ), {**nominal, **order.at})
-    barriers = place_fills(order, {**nominal, **order.at})
-    place_reads(order, step.of(UnitKind.LOAD), {**nominal, **order.at})
-    add_waits(order)
-    order.bound()
-    return order, barriers
+    place_reads(order, order.step.of(UnitKind.LDS_READ), {**nominal, **order.at})
+    found, failures = list[_Framed](), list[NoRoom]()
+    for placed, barriers in place_fills(order, {**nominal, **order.at}):
+        try:
+            place_reads(placed, placed.step.of(UnitKind.LOAD), {**nominal, **placed.at})
+        except NoRoom as error:
+            failures.append(error)
+            continue
+        add_waits(placed)
+        placed.bound()
+        found.append((placed, barriers))
+    if not found:
+        raise failures[0]
+    return found
 
 
 def _ordered(order: PartialOrder, barriers: Sequence[int]) -> Arrangement:
