@@ -1,7 +1,7 @@
 """gemm-bf16 for both architectures: the step of four quadrants that the products of the library share.
 
-A read of 16 bytes a lane feeds one v_mfma_f32_16x16x32 of gfx950, or two v_mfma_f32_16x16x16 of gfx942. The small tiles of gfx942 hold
-`ahead` steps of rows in registers, 32 KB or more a compute unit, where LDS-DMA serves those of gfx950 (`deep`).
+A read of 16 bytes a lane feeds one v_mfma_f32_16x16x32 of gfx950, or two v_mfma_f32_16x16x16 of gfx942. The small tiles of gfx942 ask
+`early` and hold several steps of rows in registers (`Refills.steps_ahead`), where LDS-DMA serves those of gfx950 (`deep`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ CDNA3: dict[str, Any] = {"depth": 16, "stages": 1}
 @GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA3)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA3)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA3, **ONE_TILE)
-@GEMM.variant("gfx942", tile=(64, 64, 64), waves=(1, 2), schedule="interleave", occupancy=1, ahead=3, **CDNA3, **ONE_TILE)
-@GEMM.variant("gfx942", tile=(32, 32, 64), waves=(1, 1), schedule="interleave", occupancy=1, ahead=4, **CDNA3, **ONE_TILE)
+@GEMM.variant("gfx942", tile=(64, 64, 64), waves=(1, 2), schedule="interleave", occupancy=1, early=True, **CDNA3, **ONE_TILE)
+@GEMM.variant("gfx942", tile=(32, 32, 64), waves=(1, 1), schedule="interleave", occupancy=1, early=True, **CDNA3, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, **CDNA3, **ONE_TILE)
 def tiled(k: ag.TileBuilder) -> None:
     """One of the tiles above."""

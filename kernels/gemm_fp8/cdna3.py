@@ -18,8 +18,8 @@ from asmgen.kernels.products.quadrants import quadrants
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1, **ONE_TILE)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1, **ONE_TILE)
-@GEMM.variant("gfx942", tile=(64, 64, 128), waves=(1, 2), schedule="interleave", occupancy=1, stages=1, ahead=3, **ONE_TILE)
-@GEMM.variant("gfx942", tile=(32, 32, 128), waves=(1, 1), schedule="interleave", occupancy=1, stages=1, ahead=4, **ONE_TILE)
+@GEMM.variant("gfx942", tile=(64, 64, 128), waves=(1, 2), schedule="interleave", occupancy=1, stages=1, early=True, **ONE_TILE)
+@GEMM.variant("gfx942", tile=(32, 32, 128), waves=(1, 1), schedule="interleave", occupancy=1, stages=1, early=True, **ONE_TILE)
 def cdna3(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     M = narrow_shape(k)

@@ -10,7 +10,8 @@
 | row | LDS-DMA of rows, plain reads | through registers, plain reads |
 | column | LDS-DMA of the memory's lines, transposing reads | through registers, which transpose blocks; plain reads |
 
-Variants of the schedule `elements` load element by element, of either layout (`elements`).
+A variant that says `early` is by itself on a compute unit, and asks for rows through registers as many steps before LDS gets them as far
+memory takes. Variants of the schedule `elements` load element by element, of either layout (`elements`).
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ def feed_of(k: ag.TileBuilder, side_name: str, name: str, fragment: ag.Fragment,
         return element_feed(k, name, fragment, rows, stages)
     if not by_columns(k.parameters, side(k.parameters, side_name)):
         way = ag.Refills(k, fragment)
-        staged = way.staged(f"R{name}", rows, depth, 2, dict(k.variant.further).get("ahead", 1))
+        ahead = way.steps_ahead(sum(k.variant.tile[:2]) * depth * fragment.bits / 8) if dict(k.variant.further).get("early") else 1
+        staged = way.staged(f"R{name}", rows, depth, 2, ahead)
         shared = k.shared(f"{name}s", fragment.dtype, rows, depth, stages=stages, grid=(2,), serves=way.serves, pads=way.dma)
         return Feed(k, name, rows, depth, shared, staged, deal)
     if k.arch != "gfx950":

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from asmgen.author.contract.contract import ContractError
+from asmgen.author.ops.refill import bytes_on_the_way
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.program.controlflow import control_flow
@@ -70,6 +71,12 @@ def test_tiles_of_few_rows_have_steps_on_their_way_before_lds_gets_one(tile: str
     names = [one.name for one in built((("tile", tile), ("schedule", "interleave")), "gfx942").kernel.program.instructions]
     first = next(number for number, name in enumerate(names) if name.startswith("ds_write"))
     assert sum(name.startswith("buffer_load") for name in names[:first]) == asked
+
+
+@pytest.mark.parametrize(("arch", "bytes_"), [("gfx942", 25 * 798), ("gfx950", 25 * 864)])
+def test_what_is_on_the_way_to_a_unit_by_itself(arch: str, bytes_: int) -> None:
+    """Rate x latency of HBM; the same for any table whose product is above 16 KB and at most 24 KB: 8 KB a step in 32 rows, 16 in 64."""
+    assert bytes_on_the_way(arch) == bytes_ and 2 * 8192 < bytes_ <= 3 * 8192
 
 
 def test_rows_of_c_are_as_long_as_those_of_d() -> None:

@@ -7,12 +7,13 @@
 
 Through registers a refill is two operations: what was loaded a step before is written to LDS, and the next iteration's rows are asked for
 into the registers that this frees. `way.staged(..., ahead=4)` has registers of several steps, each asked for so many steps before it is
-written: a workgroup that a compute unit holds by itself has as much on its way as far memory takes.
+written. `way.steps_ahead(bytes of a step)` is how many a workgroup needs that a compute unit holds by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 from asmgen.author.builders.tilebuilder import TileBuilder
@@ -25,6 +26,7 @@ from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead
 from asmgen.author.tiles.tiles import Tile, TileError, TileGrid
 from asmgen.author.tiles.views import block_fragment
 from asmgen.isa.layouts_lds import DMA_BYTES
+from asmgen.isa.timing import gpu_of, timing
 
 _WIDTH = 16  # bytes a lane
 _ACROSS = 8  # lanes side by side: 128 bytes of a row
@@ -47,6 +49,18 @@ class Refills:
         if ahead == 1:
             return self.k.tile(name, *shape, grid=(count,), note="on their way to LDS")
         return tuple(self.k.tile(f"{name}{number}", *shape, stages=ahead, note="on their way to LDS") for number in range(count))
+
+
+    def steps_ahead(self, step: float) -> int:
+        """How many steps of so many bytes have registers, so that far memory never waits for a workgroup by itself: what is on the way must
+        not fall below `bytes_on_the_way`, and of the steps all are there but the one whose registers are free next."""
+        return 1 + ceil(bytes_on_the_way(self.k.arch) / step)
+
+
+def bytes_on_the_way(arch: str) -> float:
+    """What HBM gives a compute unit by itself in a round trip, rate x latency (Little's law)."""
+    table = timing(gpu_of(arch))
+    return table["rate_hbm"] * table["latency_hbm"]
 
 
 def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | TileGrid | None, order: Callable[[int], int] | None = None) -> None:
