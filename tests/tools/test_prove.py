@@ -163,6 +163,20 @@ def test_a_wrong_product_is_refuted_with_a_launch() -> None:
     assert claim.counterexample is not None and claim.counterexample["parameters"]["tile"] == "64x64x64"
 
 
+def test_bytes_between_rows_are_judged() -> None:
+    """The column after the last one is stored where a mask takes equality in: each element of D is right."""
+    library = family("gemm-bf16")
+    built = build_kernel(library, "gfx950", library.parse("gfx950", ("tile=16x32x64", "schedule=in-order")), verify=False)
+    program = built.kernel.program
+    old = [one for one in program.instructions if one.text.startswith("v_cmp_lt_i32 vcc, 3,")][-1]
+    (new,) = read_text(f"{old.text.replace('_lt_', '_le_')}\ns_endpgm\n", "gfx950")
+    wrong = program.with_items(new.instructions[0] if one is old else one for one in program.items)
+    values = built.kernel.contract.resolve_run({**built.kernel.parameters, "m": 5, "n": 27, "k": 64, "ldd": 40})
+    reports = [run_algebra(library, built, values, program=judged) for judged in (program, wrong)]
+    assert [(report.equal, report.changed, report.mismatches) for report in reports] == [(True, (), ()), (False, ("d",), ())]
+    assert runclaims._wrong(library, built, values, wrong, False, 0, 1) == "d: bytes change that no output has"
+
+
 def test_what_a_path_reads_before_it_is_written_is_not_0() -> None:
     """Rows of few columns alone go on without the sum's 0; longer ones execute all code."""
     library = family("02-row-sum")

@@ -28,7 +28,7 @@ from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Program
 from asmgen.tools.running.build import Built
 from asmgen.tools.running.keptdevices import KeptDevice, code_object_of
-from asmgen.tools.running.runner import emulator
+from asmgen.tools.running.runner import emulator, untouched
 from asmgen.tuning.started import launch_list, upload, values_of
 
 SEED = 1
@@ -115,7 +115,7 @@ class Mismatch:
 @dataclass(frozen=True)
 class AlgebraReport:
     """What came of a run: `mismatches` by output, how many elements were compared, the launch itself, and those of all kernels in order;
-    `nearest` and `sides` as `Comparisons` has them, of all kernels."""
+    `nearest` and `sides` as `Comparisons` has them, of all kernels; `changed`, the outputs of whose buffers other bytes changed."""
 
     mismatches: tuple[Mismatch, ...]
     launch: LaunchResult
@@ -124,11 +124,12 @@ class AlgebraReport:
     launches: tuple[LaunchResult, ...] = ()
     nearest: Mapping[tuple[Compared, int], int] = field(default_factory=dict)
     sides: Mapping[Compared, Sides] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
-        """Whether each element of each output equals the reference."""
-        return not self.mismatches
+        """Whether each element of each output equals the reference, and nothing beside them was written."""
+        return not self.mismatches and not self.changed
 
 
 def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], seed: int = SEED, program: Program | None = None,
@@ -155,10 +156,11 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
             memory.put(buffers[name].address, numbers, of)
         launches = launch_list(code_object_of(built), contract, parameters)
         launches.start(device, values_of(contract, problem, buffers))
-        mismatches, elements = [], 0
+        mismatches, changed, elements = [], list[str](), 0
         for output in problem.outputs:
             array = problem.arguments[output.argument]
             after = device.read(buffers[output.argument], array.dtype, array.shape)
+            changed += [] if untouched(output, array, after) else [output.argument]
             wanted, kind = reference.get(output.argument), inputs.formats.get(output.argument) or kind_of(array)
             if isinstance(wanted, Residues):
                 if kind is not None and kind_of(array) is None:
@@ -171,7 +173,7 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
         last = device.launches[len(built.kernel.before)]
         comparisons = memory.rules.comparisons
         return AlgebraReport(tuple(one for one in mismatches if one is not None), last, elements, time.perf_counter() - began,
-                             tuple(device.launches), comparisons.nearest, comparisons.sides)
+                             tuple(device.launches), comparisons.nearest, comparisons.sides, tuple(changed))
 
 
 def _algebra_of(device: EmulatedDevice) -> AlgebraMemory:

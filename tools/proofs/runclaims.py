@@ -366,6 +366,8 @@ def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Pro
         report = run_algebra(family, built, values, seed, program, checks, _BUDGET, magnitude)
     except AsmgenError as error:
         return f"the launch fails: {error.sentence}"
+    if report.changed:
+        return f"{report.changed[0]}: bytes change that no output has"
     if not report.equal:
         lost = _LOST if all(not one.wrong for one in report.mismatches) else ""
         return f"{lost}{report.mismatches[0].sentence()}"

@@ -165,7 +165,12 @@ def judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, A
     rows = np.maximum(sizes.max(axis=-1, keepdims=True, initial=0.0), np.finfo(np.float32).tiny)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(error == 0, 0.0, np.where(np.isinf(error), np.inf, error / output.tolerance))
+    worst, of_row, of_bound = (float(one.max(initial=0.0)) for one in (error, error / rows, share))  # an output may have no elements
+    return worst, of_row, of_bound, untouched(output, before, after)
+
+
+def untouched(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> bool:
+    """Whether what is no part of an output is as it was."""
     kept = after.copy()
     kept[output.select] = before[output.select]
-    worst, of_row, of_bound = (float(one.max(initial=0.0)) for one in (error, error / rows, share))  # an output may have no elements
-    return worst, of_row, of_bound, kept.tobytes() == before.tobytes()
+    return kept.tobytes() == before.tobytes()
