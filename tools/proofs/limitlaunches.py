@@ -136,6 +136,13 @@ class _Samples:
     values: TermValues
     otherwise: dict[tuple[str, tuple[Term, Term], bool], Truths] = field(default_factory=dict)
     _formed: dict[frozenset[int], TermValues] = field(default_factory=dict)
+    _unwrapped: list[TermValues] = field(default_factory=list)
+
+    def unwrapped(self, without: Callable[[Term], Term]) -> TermValues:
+        """Terms without wraps, kept."""
+        if not self._unwrapped:
+            self._unwrapped.append(self.values.otherwise(without))
+        return self._unwrapped[0]
 
     def formed(self, forms: Mapping[int, Sequence[Term]]) -> TermValues:
         """Terms with variables that are one of some forms, kept."""
@@ -368,10 +375,9 @@ class LimitCheck:
 
     def _note_idle(self, samples: _Samples, formula: _Formula, launches: Sequence[Mapping[str, Any]]) -> None:
         """Note functions of an address that did nothing in launches, and do something at the limits: it is not known that they should."""
-        left = [number for number in ones(self._makings.of(formula.part)) if number in self._forms
-                and self._idle.name(number) not in self.judged.others]
-        while left:
-            first = self._first(samples, formula, samples.formed({number: self._forms[number] for number in left}))
+        own = self._makings.of(formula.part)
+        while left := [number for number in self._unnoted() if own >> number & 1]:
+            first = self._first(samples, formula, samples.formed({number: self._forms[number] for number in self._unnoted()}))
             if first is None:
                 return
             part = samples.part(self._showing(samples, left, first[0]))
@@ -381,7 +387,10 @@ class LimitCheck:
                 self.judged.others[self._idle.name(number)] = f"`{self._report.algebra.variables[number].name}`, of which the " \
                     f"{formula.sequence.what} of `{formula.sequence.instruction.text}` is made, did nothing in all launches followed, " \
                     f"and does something with {dict(launches[int(samples.launches[first[0]])])}"
-            left = [number for number in left if number not in found]
+
+    def _unnoted(self) -> list[int]:
+        """Functions that did nothing, and are not noted. All of them are formed at once, whichever an address is made of."""
+        return [number for number in self._forms if self._idle.name(number) not in self.judged.others]
 
     def _showing(self, samples: _Samples, numbers: Sequence[int], first: int) -> NDArray[np.int64]:
         """A few samples, of each of these functions some in which it does something, and the `first` one with a change."""
@@ -402,7 +411,7 @@ class LimitCheck:
             return None
         off: Numbers = values.of(formula.part).astype(object)
         if formula.inner:
-            off = off - (otherwise or values.otherwise(self._without)).of(formula.part)
+            off = off - (otherwise or samples.unwrapped(self._without)).of(formula.part)
         left &= np.asarray(off != 0, bool)
         if left.any():
             left &= np.logical_or.reduce([np.isin(samples.waves, [*waves]) & self._falls(values, access, formula, off)

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -114,10 +114,11 @@ class Ran:
         for launch in several_numbers(contract, build):
             if self.left_beside(built):
                 run(launch)
-        for magnitude in _MAGNITUDES:
+        short = given_launches(contract, build)[1::-1]  # of one workgroup, then of several
+        for launch, magnitude in product(short, _MAGNITUDES):
             if unexecuted(judged, self.counts):
-                run(given_launches(contract, build)[0], magnitude)
-        for ran in self.covering(judged):
+                run(launch, magnitude)
+        for ran in sorted(self.covering(judged), key=lambda one: self._length(one)):
             if unexecuted(judged, self.counts):
                 run(ran.values, seed=FIRST_HUGE + SEED)
         for launch in islice(more_launches(contract, build), _DRAWN):
@@ -143,6 +144,9 @@ class Ran:
         self.launched.append(Launched(values, magnitude, seed))
         self.elements += wrong[1]
         return wrong[0]
+
+    def _length(self, launched: Launched) -> int:
+        return sum(self.counts[self.launched.index(launched)])
 
     def shortest(self) -> list[Mapping[str, Any]]:
         """Of launches on ordinary data the few that executed least, each with a number of instructions of its own, and the longest."""

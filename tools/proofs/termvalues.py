@@ -91,6 +91,13 @@ def _product(a: _Exact, b: _Exact) -> _Exact:
     return _Exact(a.values * b.values, most) if most < _HOLDS else _exact(a.values.astype(object) * b.values.astype(object))
 
 
+def _times(a: _Exact, factor: int) -> _Exact:
+    most = a.most * abs(factor)
+    if factor == 1:
+        return a
+    return _Exact(a.values * factor, most) if most < _HOLDS else _exact(a.values.astype(object) * factor)
+
+
 def _sum(a: _Exact, b: _Exact) -> _Exact:
     most = a.most + b.most
     return _Exact(a.values + b.values, most) if most < _HOLDS else _exact(a.values.astype(object) + b.values.astype(object))
@@ -104,6 +111,7 @@ class TermValues:
     def __init__(self, makings: Makings, given: Mapping[int, Numbers], samples: int, without: Callable[[Term], Term] = lambda term: (),
                  forms: Mapping[int, Sequence[Term]] | None = None, plain: TermValues | None = None) -> None:
         self._makings, self.samples, self._without, self._forms, self._plain = makings, samples, without, forms or {}, plain
+        self._made_ones = 0
         self._formed = sum(1 << number for number in self._forms)
         self._given: Mapping[int, Numbers] = dict(given)
         self._variables: dict[int, _Exact] = {}
@@ -111,8 +119,10 @@ class TermValues:
 
     def of(self, term: Term) -> Numbers:
         """The term in each sample. Raises KeyError for a variable or a function that is not known."""
-        for number in ones(self._makings.of(term)):
+        needed = self._makings.of(term) & ~self._made_ones
+        for number in ones(needed):
             self.variable(number)
+        self._made_ones |= needed
         return self._sum(term).values
 
     def otherwise(self, without: Callable[[Term], Term]) -> TermValues:
@@ -146,12 +156,13 @@ class TermValues:
         return self._variables[number]
 
     def _sum(self, term: Term) -> _Exact:
-        total, dropped = _Exact(np.zeros(self.samples, np.int64), 0), self._without(term)
+        total, dropped = None, self._without(term)
         for monomial, coefficient in term:
-            if (monomial, coefficient) in dropped:
-                continue
-            total = _sum(total, _product(self._monomial(monomial), _exact(np.full(1, coefficient, object))))
-        return _Exact(np.broadcast_to(total.values, self.samples), total.most)
+            if (monomial, coefficient) not in dropped:
+                one = _times(self._monomial(monomial), coefficient)
+                total = one if total is None else _sum(total, one)
+        total = total or _Exact(np.zeros(self.samples, np.int64), 0)
+        return total if len(total.values) == self.samples else _Exact(np.broadcast_to(total.values, self.samples), total.most)
 
     def _monomial(self, monomial: Monomial) -> _Exact:
         if self._plain is not None and not any(self._makings.of_variable(number) & self._formed for number in monomial):
