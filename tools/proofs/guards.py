@@ -3,6 +3,7 @@
 Flags that are constants count on the way: a step that is shared by a whole tile and a cut one returns to where its flag says. From other
 branches, both ways lead to the instruction. What a wave does there after the other way is known from a launch that went it, and from no
 other. A branch of a loop says nothing of an instruction after the loop: other sizes may leave it before that round, by another exit.
+A branch that compares what no way back to it changes goes one way each time: waves that go the other way stay on the other ways.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.constantways import ConstantWays
+from asmgen.tools.proofs.samebranches import SameBranches
 
 
 class Guards:
@@ -23,6 +25,8 @@ class Guards:
         self._report = report
         self._flow = control_flow(report.program)
         self._ways = ConstantWays(report.program, self._flow)
+        self._same = SameBranches(report.program, self._flow)
+        self._one_way: dict[int, bool] = {}
         self._position = {id(instruction): number for number, instruction in enumerate(report.program.instructions)}
         self._once: dict[int, list[tuple[int, Decision]]] = {}
         self._held: dict[int, set[bool]] = {}
@@ -71,7 +75,7 @@ class Guards:
             known = [one for number, one in self._once[wave] if number < count]
             last = {id(one.branch): one for number, one in self._alike[wave] if number < count}
             alike = [one for one in last.values() if here in self._loop(one) and here not in self._otherwise(one, True)]
-            other = [here in self._otherwise(one, False) for one in known]
+            other = [here in self._otherwise(one, self._goes_one_way(one)) for one in known]
             self._both[here, wave, count] = (tuple(one for one, both in zip(known, other, strict=True) if not both) + tuple(alike),
                                              tuple(one for one, both in zip(known, other, strict=True) if both))
         return self._both[here, wave, count]
@@ -92,6 +96,12 @@ class Guards:
             around = [blocks for blocks in self._around if block in blocks]
             self._loops[block] = min(around, key=len, default=frozenset())
         return self._loops[block]
+
+    def _goes_one_way(self, decision: Decision) -> bool:
+        position = self._position[id(decision.branch)]
+        if position not in self._one_way:
+            self._one_way[position] = self._same.goes_one_way(position)
+        return self._one_way[position]
 
     def _otherwise(self, decision: Decision, once: bool) -> frozenset[int]:
         """The blocks that can follow a branch that goes the other way, each time or up to where it is met again."""
