@@ -7,6 +7,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.attention_backward.tensors import BLOCK, MAIN, OF_KEYS, QUERIES, TENSORS, WRITTEN
+from asmgen.kernels.rowsapart import rows_are_apart
 from asmgen.kernels.sequences import contract as sequences
 
 _MOST_ROWS = sequences.MOST_ROWS
@@ -77,20 +78,10 @@ def _strides(tensor: str, variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     )
 
 
-def _rows_are_apart(tensor: str) -> ag.Rule:
-    """No two rows of what is written share an element: each stride is at least the span of all smaller ones."""
+def _axes(tensor: str) -> dict[str, str]:
+    """What counts a tensor's batches, rows and heads."""
     heads, rows = ("hkv", "sk") if tensor in OF_KEYS else ("hq", "sq")
-
-    def apart(p: ag.Values) -> bool:
-        span = p["d"]
-        for stride, count in sorted((p[f"{tensor}_stride_{name}"], p[size]) for name, size in (("b", "b"), ("s", rows), ("h", heads))):
-            if count > 1:
-                if stride < span:
-                    return False
-                span += stride * (count - 1)
-        return True
-
-    return ag.Rule(f"rows of {tensor} must not overlap", ("b", heads, rows, *(f"{tensor}_stride_{name}" for name in "bsh")), apart)
+    return {"b": "b", "s": rows, "h": heads}
 
 
 _AHEAD_TEXT = f"{rows_ahead(128)}, with d 64 {rows_ahead(64)}"
@@ -263,7 +254,7 @@ BACKWARD = ag.Family(
         *(_head_fits(tensor) for tensor in ("q", "k", "v", "do")),
         ag.Rule(f"(sq + {_AHEAD_TEXT}) * d must be at most {(ag.MOST_RECORDS + 1) // _F32}, as offsets inside of one head are 32 bits",
                 ("sq", "d"), lambda p: (p["sq"] + rows_ahead(p["d"])) * p["d"] * _F32 <= ag.MOST_RECORDS + 1),
-        *(_rows_are_apart(tensor) for tensor in WRITTEN),
+        *(rows_are_apart(tensor, _axes(tensor)) for tensor in WRITTEN),
         *sequences.rules(),
     ),
     example={"b": 1, "hq": 4, "hkv": 2, "sq": 512, "sk": 512},

@@ -7,6 +7,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
+from asmgen.kernels.rowsapart import rows_are_apart
 from asmgen.kernels.sequences import contract as sequences
 
 _MOST_ROWS = sequences.MOST_ROWS
@@ -77,17 +78,6 @@ def _strides(tensor: str, variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                                          lambda p: max(p[rows] * p[f"{tensor}_stride_s"], p[heads] * p[f"{tensor}_stride_h"])),
                0, _MOST_ELEMENTS),
     )
-
-
-def _rows_of_o_are_apart(p: ag.Values) -> bool:
-    """Whether no two rows of O share an element: each stride is at least the span of all smaller ones."""
-    span = p["d"]
-    for stride, count in sorted((p[f"o_stride_{name}"], p[size]) for name, size in (("b", "b"), ("s", "sq"), ("h", "hq"))):
-        if count > 1:
-            if stride < span:
-                return False
-            span += stride * (count - 1)
-    return True
 
 
 def _head_fits(tensor: str) -> ag.Rule:
@@ -171,7 +161,7 @@ ATTENTION = ag.Family(
         _head_fits("k"),
         _head_fits("v"),
         *sequences.rules(),
-        ag.Rule("rows of O must not overlap", ("b", "hq", "sq", "o_stride_b", "o_stride_s", "o_stride_h"), _rows_of_o_are_apart),
+        rows_are_apart("o", {"b": "b", "s": "sq", "h": "hq"}),
     ),
     example={"b": 2, "hq": 16, "hkv": 4, "sq": 1024, "sk": 1024},
     fills_argument_wait=True,

@@ -10,6 +10,7 @@ from asmgen.kernels.rope.shape import WAVES, heads_of_workgroup, most_heads, sha
 from asmgen.kernels.rope.tensors import CACHES, SCALES, TENSORS, axes_of, heads_of, numbers_of, pairs_of, tensors_of, type_of
 from asmgen.kernels.rows.budget import MOST
 from asmgen.kernels.rows.contract import preload_parameter
+from asmgen.kernels.rowsapart import rows_are_apart
 
 TYPES = ("bf16", "f16", "f32")
 _MOST_COLUMNS = 512
@@ -89,7 +90,8 @@ def _strides(name: str) -> tuple[ag.Parameter, ...]:
                      maximum=ag.most_stride(_MOST_TOKENS, 32, ag.BEYOND),
                      default_from=ag.Formula(f"{h} d", lambda p: p[h] * p["d"])),
         ag.Parameter(f"{name}_stride_b", "run", int, f"elements from batch to batch of {name}", minimum=1, maximum=_MOST,
-                     default_from=ag.Formula(f"s {name}_stride_s", lambda p: min(_MOST, p["s"] * p[f"{name}_stride_s"]))),
+                     default_from=ag.Formula(f"the larger one of s {name}_stride_s and {h} {name}_stride_h",
+                                             lambda p: min(_MOST, max(p["s"] * p[f"{name}_stride_s"], p[h] * p[f"{name}_stride_h"])))),
     )
 
 
@@ -154,6 +156,12 @@ def _even(name: str) -> ag.Rule:
                    lambda p: p["dtype"] == "f32" or p[f"{name}_stride_b"] % 2 == 0)
 
 
+def _apart(name: str) -> ag.Rule:
+    """Of a result that the build has."""
+    return rows_are_apart(name, {"b": "b", "s": "s", "h": heads_of(name)}, lambda p: axes_of(p, name) if name in tensors_of(p) else "",
+                          ("second", "cache", "varlen"))
+
+
 def _reaches(name: str) -> ag.Rule:
     return ag.Rule(f"slots times {name}_stride_s must be at most 2^32 bytes in a build with a cache",
                    ("slots", f"{name}_stride_s", "cache", "dtype", "cache_dtype"),
@@ -176,6 +184,7 @@ ROPE = ag.Family(
     problem=_problem,
     algebra=_algebra,
     rules=(*(rule for name in TENSORS for rule in (_fits(name), _even(name))),
+           *(_apart(name) for name in TENSORS[1::2]),
            *(_reaches(name) for name in CACHES),
            ag.Rule("rotated must be at most d", ("rotated", "d"), lambda p: p["rotated"] <= p["d"]),
            ag.Rule(f"rotated and d must leave room in {MOST} VGPRs for what a lane has of a head: as many lanes share it, up to 16, "

@@ -85,7 +85,7 @@ def test_folded_reference_takes_the_rounded_queries() -> None:
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"hq": 6, "hkv": 4}, "hq must be a multiple of hkv"), ({"left": 3}, "left and right must be -1"),
     ({"window": True, "causal": True, "right": 1}, "right must be 0 or -1"), ({"q_stride_s": 132}, "multiple of 8"),
-    ({"o_stride_h": 120}, "rows of O must not overlap"), ({"o_stride_s": 128}, "rows of O must not overlap"),
+    ({"o_stride_h": 120}, "rows of o must not overlap"), ({"o_stride_s": 128}, "rows of o must not overlap"),
     ({"sk": 1 << 20, "k_stride_s": 2048}, "offsets inside of one head"), ({"b": 1 << 14, "hq": 1 << 9}, "workgroups of a grid"),
     ({"softmax_scale": -1.0}, "at least"), ({"rounding": "truncated"}, "no parameter")])
 def test_launches_outside_of_the_contract_are_refused(values: dict[str, Any], sentence: str) -> None:

@@ -80,10 +80,26 @@ def test_what_the_registers_just_hold_is_built(build: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"x_stride_h": 100}, "at least d"), ({"y_stride_s": 1001}, "multiples of 4 bytes"), ({"x_stride_b": 12801}, "x_stride_b must be"),
+    ({"y_stride_h": 176, "y_stride_s": 440}, "rows of y must not overlap: each of y_stride_b"),
+    ({"b": 2, "y_stride_b": 40 * 384 - 2}, "rows of y must not overlap"),
     ({"angle_stride": 60}, "angle_stride"), ({"angles": 1 << 24}, "less than 2\\^29"), ({"max_s": 30}, "max_s must be s")])
 def test_launches_that_are_not_offered_are_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950").resolve_run({"s": 40, "h": 3, **values})
+
+
+@pytest.mark.parametrize(("build", "values"), [
+    ({}, {"y_stride_h": 176, "y_stride_s": 480}), ({}, {"x_stride_h": 176, "x_stride_s": 440}), ({}, {"h": 1, "y_stride_h": 1 << 20}),
+    ({}, {"b": 2, "y_stride_s": 128, "y_stride_h": 40 * 128}), ({}, {"b": 2, "y_stride_b": 128, "y_stride_h": 256, "y_stride_s": 768}),
+    ({}, {"y2_stride_h": 176, "y2_stride_s": 440}), ({"varlen": True}, {"b": 2, "max_s": 30, "y_stride_b": 2})])
+def test_rows_that_do_not_overlap_are_taken(build: dict[str, Any], values: dict[str, Any]) -> None:
+    """By default batches follow rows and heads. What a build has not, and what it reads, may lie anyhow."""
+    LIBRARY.contract("gfx950", build).resolve_run({**build, "s": 40, "h": 3, **values})
+
+
+def test_rows_of_a_second_result_do_not_overlap() -> None:
+    with pytest.raises(ContractError, match="rows of y2 must not overlap"):
+        LIBRARY.contract("gfx950", {"second": True}).resolve_run({"second": True, "s": 40, "h": 3, "y2_stride_h": 176, "y2_stride_s": 440})
 
 
 def rotated(build: dict[str, Any], x: Any, angle: Any) -> Any:

@@ -1,0 +1,26 @@
+"""The rule that rows of what is written do not overlap, for tensors whose axes have a stride each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import asmgen as ag
+
+
+def rows_are_apart(tensor: str, counts: Mapping[str, str], axes: Callable[[ag.Values], str] | None = None,
+                   reads: tuple[str, ...] = ()) -> ag.Rule:
+    """No two rows of `d` elements share one: each stride is at least the span of all smaller ones. `counts` are the parameters that say how
+    many there are along each axis; a build has `axes`, by default all of them, of which the parameters `reads` say."""
+    def apart(p: ag.Values) -> bool:
+        span = p["d"]
+        of_build = counts if axes is None else axes(p)
+        for stride, count in sorted((p[f"{tensor}_stride_{axis}"], p[size]) for axis, size in counts.items() if axis in of_build):
+            if count > 1:
+                if stride < span:
+                    return False
+                span += stride * (count - 1)
+        return True
+
+    strides = tuple(f"{tensor}_stride_{axis}" for axis in counts)
+    return ag.Rule(f"rows of {tensor} must not overlap: each of {', '.join(strides[:-1])} and {strides[-1]} along which there are several "
+                   "must be at least d, and what rows span along those that are smaller", ("d", *counts.values(), *strides, *reads), apart)
