@@ -91,7 +91,7 @@ def at_limits(family: Family, built: Built) -> str:
         return Launched(contract.resolve_run({**build, **launch}), 0, SEED)
 
     def others() -> Iterator[dict[str, Any]]:
-        return (dict(contract.resolve_run({**build, **launch})) for launch in more_launches(contract, build))
+        return (dict(launch) for launch in more_launches(contract, build))
 
     addresses = AddressClaim(family, built, None, math.inf, 0.0, [], others, launched)
     claim = addresses.followed(Claim(INDEX, PROVEN, ""), map(launched, given_launches(contract, build)))  # loops go round in some

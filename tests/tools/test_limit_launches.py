@@ -188,7 +188,8 @@ def test_launches_that_are_made_change_few_numbers_first() -> None:
     built = build_kernel(family("gemm-bf16"), "gfx950", {}, verify=False)
     contract, build = built.kernel.contract, built.kernel.parameters
     base = contract.resolve_run({**build, "m": 64, "n": 64, "k": 64})
-    found = list(islice(acting_launches(contract, build, [base], lambda values: values["k"] <= 256), 3000))
+    made = list(islice(acting_launches(contract, build, [base], lambda values: values["k"] <= 256), 3000))
+    found = [contract.resolve_run({**build, **one}) for one in made]
     changed = [{name for name in ("m", "n", "k", "batch") if one[name] != base[name]} for one in found]
     assert len(changed[0]) == 1 and {"m", "k"} in changed and all(one["k"] <= 256 for one in found) and base not in found
     assert max(map(len, changed)) > 2 and len({tuple(sorted(one.items())) for one in found}) == len(found)

@@ -25,7 +25,7 @@ _GROUPS = 256
 
 def acting_launches(contract: KernelContract, build: Values, bases: Sequence[Values],
                     fits: Callable[[dict[str, Any]], bool]) -> Iterator[dict[str, Any]]:
-    """Resolved parameters, each once, of launches that fit. `bases` are such of launches that ran."""
+    """Launches that fit, each once, as callers give them. `bases` are resolved parameters of launches that ran."""
     seen = {tuple(sorted(dict(base).items())) for base in bases}
     for changed in _changes(contract, bases):
         if groups_of(contract, build, changed) > _GROUPS:
@@ -34,13 +34,13 @@ def acting_launches(contract: KernelContract, build: Values, bases: Sequence[Val
         key = tuple(sorted(resolved.items()))
         if key not in seen and fits(resolved):
             seen.add(key)
-            yield resolved
+            yield changed
 
 
 def _changes(contract: KernelContract, bases: Sequence[Values]) -> Iterator[dict[str, Any]]:
     """Of each base: one number changed, then two, then a few drawn ones. What followed from a size follows from it again."""
     own = [one for one in contract.parameters if one.kind == "run" and one.type is int]
-    given = [_given(contract, base) for base in bases]
+    given = [given_numbers(contract, base) for base in bases]
     choices = [{one.name: _values(one, base) for one in own} for base in bases]
     for launch, values in zip(given, choices, strict=True):
         yield from (launch | {name: value} for name, some in values.items() for value in some)
@@ -55,8 +55,8 @@ def _changes(contract: KernelContract, bases: Sequence[Values]) -> Iterator[dict
         yield given[place] | {name: chance.choice(choices[place][name]) for name in chosen}
 
 
-def _given(contract: KernelContract, base: Values) -> dict[str, Any]:
-    """What a caller gives for the launch: without numbers that follow from others alone."""
+def given_numbers(contract: KernelContract, base: Values) -> dict[str, Any]:
+    """What a caller gives for a launch: without numbers that follow from others."""
     return {one.name: base[one.name] for one in contract.parameters if one.kind == "run" and one.name in base and not one.default_from}
 
 

@@ -23,6 +23,7 @@ from asmgen.tools.proofs.limitlaunches import SIDE, Lack, LimitCheck, Meets, See
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
 from asmgen.tools.running.build import Built
 from asmgen.tools.running.executed import placed, unexecuted
+from asmgen.tools.running.smalllaunches import groups_of
 
 _ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the launches followed: of what other sizes select there, wraps " \
     "are judged, not whether it is the right one"
@@ -32,6 +33,9 @@ _TRIES = 3
 """Launches that are followed for what terms say they do, and did not: waves may leave before they come there."""
 _AT_ONCE = 32
 """Launches in which terms are computed at once."""
+
+
+Lacks = Sequence[tuple[LimitCheck, Mapping[Lack, Meets]]]
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,8 @@ class Launched:
 @dataclass
 class AddressClaim:
     """A claim that is proven but for what addresses are for all sizes. `ran` are launches that ran and were not followed, `others` makes
-    more that may `run`, which gives None for one that tells nothing. It takes the processor's time `until`, for other sides of selections
-    until `sides_until`."""
+    more that may `run`, which gives None for one that tells nothing, and is made of a `short` one where that can be. It takes the
+    processor's time `until`, for other sides of selections until `sides_until`."""
 
     family: Family
     built: Built
@@ -57,6 +61,7 @@ class AddressClaim:
     ran: list[Launched]
     others: Callable[[], Iterator[dict[str, Any]]]
     run: Callable[[Mapping[str, Any]], Launched | None]
+    short: Mapping[str, Any] = field(default_factory=dict)
     limits: SeenAtLimits = field(default_factory=SeenAtLimits)
     _counts: list[tuple[int, ...]] = field(default_factory=list)
     _checks: list[LimitCheck] = field(default_factory=list)
@@ -111,7 +116,7 @@ class AddressClaim:
             found = self._of_ran(self._lacks(needed=False))
         return found
 
-    def _of_ran(self, lacks: Sequence[tuple[LimitCheck, dict[Lack, Meets]]]) -> Launched | None:
+    def _of_ran(self, lacks: Lacks) -> Launched | None:
         """Of launches that ran, the one that meets most."""
         for check, own in lacks:
             new = {lack: there for lack, there in own.items() if lack not in self._met}
@@ -126,7 +131,7 @@ class AddressClaim:
         self._followed.add(best)
         return self.ran[best]
 
-    def _lacks(self, needed: bool) -> list[tuple[LimitCheck, dict[Lack, Meets]]]:
+    def _lacks(self, needed: bool) -> Lacks:
         """What lacks, each once, with the last launch that knows it: what the claim needs, or sides of selections."""
         found, seen = list[tuple[LimitCheck, dict[Lack, Meets]]](), set[Lack]()
         for check in reversed(self._checks):
@@ -136,23 +141,42 @@ class AddressClaim:
             found += [(check, own)] if own else []
         return found
 
-    def _made(self, lacks: Sequence[tuple[LimitCheck, dict[Lack, Meets]]]) -> Launched | None:
-        """A launch that is run for what lacks."""
-        others = self.others() if lacks else iter(())
-        while time.process_time() < self.until and (some := [one for one in islice(others, _AT_ONCE) if one not in self._made_before]):
-            met: list[list[Lack]] = [[] for _ in some]
-            for check, own in lacks:
-                for lack, there in check.meeting(some, own).items():
-                    for number in map(int, np.flatnonzero(there)):
-                        met[number].append(lack)
+    def _made(self, lacks: Lacks) -> Launched | None:
+        """A launch that is run for what lacks, of those of which some at once are computed the one that meets most."""
+        others = (one for one in (self.others() if lacks else ()) if one not in self._made_before)
+        while time.process_time() < self.until and (some := list(islice(others, _AT_ONCE))):
+            met = self._met_by(some, lacks)
             for number in sorted(range(len(some)), key=lambda number: -len(met[number])):
                 if met[number]:
                     self._tried.update(met[number])
                     self._made_before.append(some[number])
-                    launched = self.run(some[number])
+                    launched = self.run(self._resolved(self._smaller(some[number], len(met[number]), lacks)))
                     if launched is not None:
                         return launched
         return None
+
+    def _smaller(self, launch: Mapping[str, Any], least: int, lacks: Lacks) -> Mapping[str, Any]:
+        """The launch with each number as in a short one, as long as it meets as much."""
+        contract, build = self.built.kernel.contract, self.built.kernel.parameters
+        for name, value in self.short.items():
+            smaller = {**launch, name: value}
+            if smaller != launch and groups_of(contract, build, smaller) <= groups_of(contract, build, launch) \
+                    and len(self._met_by([smaller], lacks)[0]) >= least:
+                launch = smaller
+        return launch
+
+    def _met_by(self, launches: Sequence[Mapping[str, Any]], lacks: Lacks) -> list[list[Lack]]:
+        """Of each launch what it meets, by the terms."""
+        met: list[list[Lack]] = [[] for _ in launches]
+        resolved = [self._resolved(launch) for launch in launches]
+        for check, own in lacks:
+            for lack, there in check.meeting(resolved, own).items():
+                for number in map(int, np.flatnonzero(there)):
+                    met[number].append(lack)
+        return met
+
+    def _resolved(self, launch: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(self.built.kernel.contract.resolve_run({**self.built.kernel.parameters, **launch}))
 
     def _whole(self, claim: Claim) -> Claim:
         """Unknown where addresses were followed nowhere, where a size sends waves another way to an access that may wrap than any launch,

@@ -17,7 +17,7 @@ from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
-from asmgen.tools.proofs.actinglaunches import acting_launches
+from asmgen.tools.proofs.actinglaunches import acting_launches, given_numbers
 from asmgen.tools.proofs.addressclaim import AddressClaim, Launched
 from asmgen.tools.proofs.algebrarun import SEED, run_algebra
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches, Nearest
@@ -114,13 +114,7 @@ class Ran:
         for launch in several_numbers(contract, build):
             if self.left_beside(built):
                 run(launch)
-        short = given_launches(contract, build)[1::-1]  # of one workgroup, then of several
-        for launch, magnitude in product(short, _MAGNITUDES):
-            if unexecuted(judged, self.counts):
-                run(launch, magnitude)
-        for ran in sorted(self.covering(judged), key=lambda one: self._length(one)):
-            if unexecuted(judged, self.counts):
-                run(ran.values, seed=FIRST_HUGE + SEED)
+        self._run_large(judged, list(given_launches(contract, build)), run)
         for launch in islice(more_launches(contract, build), _DRAWN):
             run(launch)
         self._search(judged, islice(more_launches(contract, build), _DRAWN, None), run, counted)
@@ -165,6 +159,19 @@ class Ran:
 
         most = max(size(one.values) for one in self.launched)
         return lambda values: size(values) <= 2 * most
+
+    def _run_large(self, judged: Program, given: Sequence[dict[str, Value]], run: Callable[..., tuple[int, ...]]) -> None:
+        """Code for large numbers, as far as none executed it: the launch of one workgroup with inputs times powers of two, short launches
+        on data of its own, and that of several workgroups."""
+        for launch, magnitude in product(given[1:2], _MAGNITUDES):
+            if unexecuted(judged, self.counts):
+                run(launch, magnitude)
+        for ran in sorted(self.covering(judged), key=self._length):
+            if unexecuted(judged, self.counts):
+                run(ran.values, seed=FIRST_HUGE + SEED)
+        for launch, magnitude in product(given[:1], _MAGNITUDES):
+            if unexecuted(judged, self.counts):
+                run(launch, magnitude)
 
     def _run_edges(self, run: _Run, until: float) -> None:
         """Launches at which comparisons turn, for half of the time that is left: floats and addresses take some too. Of those that lose
@@ -340,7 +347,8 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
         return acting_launches(contract, build, ran.shortest(), ran.fits(family, built))
 
     waiting = [one for one in ran.launched if one not in chosen]
-    addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run)
+    addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run,
+                             given_numbers(contract, ran.shortest()[0]))
     try:
         return replace(addresses.judged(claim, chosen), scope=scope())
     except Found as stop:
