@@ -40,6 +40,7 @@ CASES = {
     "of a flag before": ("s_cmp_lg_u32 s8, 0\ns_cselect_b32 s4, 1, 0\ns_cmp_lg_u32 s4, 0", "s_nop 0", _AROUND, False),
     "a carry": ("s_addc_u32 s4, s1, s2", "s_nop 0", _AROUND, False),
     "of EXEC": ("s_and_b64 s[4:5], exec, s[6:7]", "s_nop 0", _AROUND, False),
+    "of EXEC, which is no operand": ("s_and_saveexec_b64 s[4:5], s[6:7]", "s_mov_b64 exec, s[8:9]", _AROUND, False),
     "set by another block": ("s_nop 0", "s_nop 0", _AROUND, False),
     "a register that is chosen is written": (_COMPARE, "s_movreld_b32 s20, s0", _AROUND, False)}
 

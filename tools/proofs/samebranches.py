@@ -41,8 +41,8 @@ class SameBranches:
         instruction = self._program.instructions[position]
         plain = all(isinstance(one, int) or isinstance(one, Reg) and one.file == "s" and one.last < SGPR_COUNT
                     for one in instruction.operands)
-        if not plain or not instruction.name.startswith(_COMPUTES) or "scc" in instruction.opcode.reads:
-            return False  # use_of leaves out EXEC
+        if not plain or not instruction.name.startswith(_COMPUTES) or instruction.opcode.reads:
+            return False  # use_of leaves out EXEC, and SCC is the one of another instruction
         left = use_of(instruction, 0).reads & written
         for place in range(position - 1, self._flow.blocks[self._flow.block_of[position]].first - 1, -1):
             given = use_of(self._program.instructions[place], 0).writes & left
