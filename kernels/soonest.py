@@ -51,10 +51,11 @@ class Contest:
 
     def fastest(self) -> int:
         """The number of the candidate that takes the shortest time."""
-        def seconds(number: int) -> float:
-            return sum(one.seconds for one in self.estimates(number))
+        return soonest(len(self.candidates), (self.dispatch, self.computing), self.seconds)
 
-        return soonest(len(self.candidates), (self.dispatch, self.computing), seconds)
+    def seconds(self, number: int) -> float:
+        """Of all launches of a candidate."""
+        return sum(one.seconds for one in self.estimates(number))
 
     def estimates(self, number: int) -> tuple[Estimate, ...]:
         """Of each launch of a candidate."""

@@ -100,7 +100,7 @@ def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mappin
 
     Without an assembler nothing is timed, and the family's own choice is taken. Raises ContractError where no variant serves.
     """
-    found = _asked(kernel, arch, gpu, given, everything=False)
+    found = contest(kernel, arch, gpu, given, everything=False)
     return found.build if isinstance(found, Estimated) else found.candidates[found.fastest()].build
 
 
@@ -116,12 +116,12 @@ class Estimated:
 def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everything: bool = False) -> list[Estimated]:
     """The variants among which `choose` chooses, the fastest first, from figures of launches of the family's typical size; of `everything`
     that serves, or as `choose` says."""
-    found = _asked(kernel, arch, gpu, given, everything)
+    found = contest(kernel, arch, gpu, given, everything)
     return [found] if isinstance(found, Estimated) else _sorted(found)
 
 
-def _asked(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everything: bool) -> Estimated | Contest:
-    """What serves, with figures; or the one that is taken without any."""
+def contest(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], everything: bool = False) -> Estimated | Contest:
+    """The variants among which `choose` chooses, or `everything` that serves, not judged yet; or the one that is taken without figures."""
     from asmgen.isa.timing import timing
     from asmgen.kernels.registry import family as find_family
     from asmgen.toolchain import ToolError

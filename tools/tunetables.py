@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from asmgen.kernels.figuretables import FigureTable, engine_digest, packaged, pa
 from asmgen.kernels.products.contract import DEALT
 from asmgen.kernels.products.modelshapes import SHAPES
 from asmgen.kernels.registry import family as find_family
+from asmgen.kernels.soonest import Contest, soonest
 from asmgen.tools.terminal.entry import status_of
 from asmgen.tuning.candidates import candidates
 
@@ -44,7 +45,7 @@ def commands(kernel: str, gpu: str, shapes: int, gain: bool, invariant: bool) ->
         return 0
     if not gain:
         _time(kernel, gpu, chosen)
-    click.echo(_gain([tuned.estimated(kernel, GPUS[gpu], gpu, given, everything=True) for given in chosen]))
+    click.echo(_gain([tuned.contest(kernel, GPUS[gpu], gpu, given, everything=True) for given in chosen]))
     return 0
 
 
@@ -96,26 +97,46 @@ def _cost(kernel: str, gpu: str, chosen: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _spelled(one: tuned.Estimated) -> str:
-    build = one.build
-    return f"{build['tile']} {build['schedule']}" + (f" split_k={build['split_k']}" if build["split_k"] > 1 else "") + (
-        " persistent" if build.get("persistent") else "")
+def _spelled(build: Mapping[str, Any]) -> str:
+    return f"{build['tile']} {build['schedule']}" + (" persistent" if build.get("persistent") else "")
 
 
-def _gain(rows: Sequence[Sequence[tuned.Estimated]]) -> str:
+def _gain(asked: Sequence[tuned.Estimated | Contest]) -> str:
     """The geometric mean of the best single variant's time over the choice's, of the shapes that several variants serve: where one does,
-    nothing is timed."""
-    rows = [row for row in rows if row[0].seconds]
-    plain = [{_spelled(one): one.seconds for one in row[::-1] if one.build["split_k"] == 1} for row in rows]
-    common = set.intersection(*(set(one) for one in plain)) if plain else set()
+    nothing is timed. Of each shape the choice is judged, and with K in one part the variants that serve all shapes, as far as their bounds
+    leave room for the best one."""
+    contests = [one for one in asked if isinstance(one, Contest)]
+    plain = [_plain(one) for one in contests]
+    common = sorted(set.intersection(*(set(one) for one in plain))) if plain else []
     if not common:
         return "no variant serves all shapes"
+    choices = sum(math.log(one.seconds(one.fastest())) for one in contests)
 
-    def ratio(name: str) -> float:
-        return math.exp(sum(math.log(one[name] / row[0].seconds) for one, row in zip(plain, rows, strict=True)) / len(rows))
+    def mean(seconds: Callable[[Contest, int], float], name: str) -> float:
+        least = (min(seconds(one, number) for number in numbers[name]) for one, numbers in zip(contests, plain, strict=True))
+        return math.exp((sum(map(math.log, least)) - choices) / len(contests))
 
-    best = min(common, key=ratio)
-    return f"{len(rows)} shapes: the best single variant, {best}, is predicted to take {ratio(best):.3f} times as long as the choice"
+    def judged(number: int) -> float:
+        means[number] = mean(lambda one, candidate: one.seconds(candidate), common[number])
+        return means[number]
+
+    means: dict[int, float] = {}
+    best = soonest(len(common), [lambda number: mean(_bound, common[number])], judged)
+    name, ratio = common[best], means[best]
+    return f"{len(contests)} shapes: the best single variant, {name}, is predicted to take {ratio:.3f} times as long as the choice"
+
+
+def _bound(contest: Contest, number: int) -> float:
+    return max(contest.dispatch(number), contest.computing(number))
+
+
+def _plain(contest: Contest) -> dict[str, list[int]]:
+    """The numbers of the candidates with K in one part, by the name of their variant."""
+    found: dict[str, list[int]] = {}
+    for number, one in enumerate(contest.candidates):
+        if one.build["split_k"] == 1:
+            found.setdefault(_spelled(one.build), []).append(number)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -125,7 +125,7 @@ def test_the_soonest_is_found_without_judging_what_cannot_be_it() -> None:
 def test_the_choice_is_the_first_of_all_estimates(kernel: str, gpu: str, shape: tuple[int, int, int]) -> None:
     """No bound is above its estimate, so what is not judged cannot be the fastest. On gfx942 no product of fp8 loads single elements."""
     arch, given = GPUS[gpu], dict(zip("mnk", shape, strict=True))
-    judge, found = tuned._asked(kernel, arch, gpu, given, everything=False), tuned.estimated(kernel, arch, gpu, given)
+    judge, found = tuned.contest(kernel, arch, gpu, given), tuned.estimated(kernel, arch, gpu, given)
     assert isinstance(judge, Contest) and len(found) == len(judge.candidates) > 8
     assert choose(kernel, arch, gpu, given) == found[0].build and found[0].build["schedule"] != "elements"
     for number, one in enumerate(judge.candidates):
