@@ -17,7 +17,13 @@ the one before."""
 
 def greatest_grid(contract: KernelContract, build: Values) -> tuple[int, int, int]:
     """The most workgroups along each axis of launches at the limits, where each number that has a default may also be as small as it may,
-    before sizes grow or after it: a table shorter than a size lets it grow further."""
+    before sizes grow or after it: a table shorter than a size lets it grow further. Of the same contract it is made once."""
+    return _greatest(contract, tuple(sorted(build.items())))
+
+
+@lru_cache(maxsize=64)
+def _greatest(contract: KernelContract, of: tuple[tuple[str, Any], ...]) -> tuple[int, int, int]:
+    build = dict(of)
     own = [parameter for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int]
     sizes = [parameter.name for parameter in own if not isinstance(parameter.default_from, Formula)]
     least = {parameter.name: int(parameter.minimum or parameter.multiple_of) for parameter in own}

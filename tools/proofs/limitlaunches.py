@@ -216,7 +216,8 @@ class LimitCheck:
 
     def meeting(self, launches: Sequence[Mapping[str, Any]], lacks: Mapping[Lack, Meets]) -> dict[Lack, Truths]:
         """By what lacks, of `lacks`: in which of these launches it is met, by the terms."""
-        samples, found = self._samples(launches) if lacks and launches else None, dict[Lack, Truths]()
+        waves = range(self._waves) if any(kind == WAY for kind, _ in lacks) else sorted({0, self._waves - 1})
+        samples, found = self._samples(launches, waves) if lacks and launches else None, dict[Lack, Truths]()
         for lack, there in lacks.items() if samples is not None else ():
             assert samples is not None
             try:
@@ -355,17 +356,19 @@ class LimitCheck:
             self._names[term] = frozenset(variable.name for _, variable in self._makings.variables(term) if variable.given)
         return self._names[term]
 
-    def _samples(self, launches: Sequence[Mapping[str, Any]]) -> _Samples:
-        """Of each wave of each launch: workgroups and lanes at all ends with tensors at both kinds of beginnings, and drawn ones."""
+    def _samples(self, launches: Sequence[Mapping[str, Any]], of: Sequence[int] | None = None) -> _Samples:
+        """Of each wave of each launch, or those `of` a workgroup: workgroups and lanes at all ends with tensors at both kinds of
+        beginnings, and drawn ones."""
         chance = np.random.default_rng(_SEED)
         corners = np.arange(_CORNERS + _DRAWN)
-        shape = len(launches), self._waves, len(corners)
+        chosen = np.arange(self._waves) if of is None else np.array(of)
+        shape = len(launches), len(chosen), len(corners)
         drawn = np.broadcast_to(corners >= _CORNERS, shape)
         grids = np.array([self._contract.grid_of(launch) for launch in launches], np.int64)
         ids = [np.where(drawn, chance.integers(np.broadcast_to(sizes, shape)), (corners >> axis & 1) * (sizes - 1))
                for axis, sizes in enumerate(grids.T[:, :, None, None])]
         lanes = np.where(drawn, chance.integers(LANES, size=shape), (corners >> 3 & 1) * (LANES - 1))
-        places = np.broadcast_arrays(np.arange(shape[0])[:, None, None], np.arange(shape[1])[:, None], corners >> 4 & 1)
+        places = np.broadcast_arrays(np.arange(shape[0])[:, None, None], chosen[:, None], corners >> 4 & 1)
         numbers, waves, begins = (one.reshape(-1) for one in places)
         groups, items = np.stack(ids, -1).reshape(-1, len(ids)), waves * LANES + lanes.reshape(-1)
         _, each = np.unique(np.column_stack([numbers, groups, items, begins]), axis=0, return_index=True)  # an axis may have one workgroup
