@@ -391,9 +391,12 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
         contract = library.contract(arch, build)
         values = contract.resolve_run({**build, **given})
     except ContractError as error:
-        raise _NotServed(f"{of.name} of m={given['m']}, n={given['n']}, k={given['k']}, batch={given['batch']} with A by "
+        k = given["k"]
+        # blocks of scales have no kernel that loads element by element
+        works = f"{k + -k % BLOCK} columns of A and B, zeros the last ones," if block.items() <= given.items() else "contiguous copies"
+        raise _NotServed(f"{of.name} of m={given['m']}, n={given['n']}, k={k}, batch={given['batch']} with A by "
                           f"{given['a_layout']}s, B^T by {given['b_layout']}s and out by {given['d_layout']}s: {error.sentence}; "
-                          "contiguous copies would work") from error
+                          f"{works} would work") from error
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
     pointers = [argument.name for argument in contract.given if argument.type == "pointer"]
     unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.axes)

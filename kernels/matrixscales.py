@@ -43,9 +43,6 @@ def scaling_of(of: str, known: Mapping[str, Facts], family: str, m: int, n: int,
         if any(name not in held or not _ends(held[name], shape, batch) for name, shape in in_blocks.items()):
             raise TensorError(f"a_scale and b_scale of {of} must be of one kind where a scale belongs to a block: "
                               f"{list(in_blocks['a_scale'])} and {list(in_blocks['b_scale'])}, and of one product")
-        if k % BLOCK:
-            raise TensorError(f"K of {of} must be a multiple of {BLOCK} where a scale belongs to a block, got {k}; {k + -k % BLOCK} "
-                              "columns of A and B, zeros the last ones, would work")
         return Scaling({"scales": "block"}, {}, ("a_scale",))
     axes = {name: _axes(of, name, held[name], rows_of[name], in_blocks[name], batch) if name in held else (1,) for name in rows_of}
     if all(math.prod(one) == 1 for one in axes.values()):

@@ -5,6 +5,8 @@ accumulators: one of two products of a matrix stage in the memory stage after it
 registers are taken again. So both wave groups share the vector port all the time. Scales of A are asked for before the fills of their
 stage, as the queue to memory holds no more than the fills of four waves. A wave's columns have one scale of B: a scalar.
 
+Of a K that is no whole blocks, the last one is multiplied after the loop. The descriptors of scales stand there then.
+
 The step is `even_halves` of products/twohalves with products in P and vector work in each stage. As data that would be two more calls in
 each stage, which all other products would have to leave out.
 """
@@ -18,7 +20,10 @@ from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
+from asmgen.kernels.products.anyk import takes_any_k
+from asmgen.kernels.products.batch import blocks_of_k
 from asmgen.kernels.products.feeds import feed_of
+from asmgen.kernels.products.lastcolumns import LastColumns, LastProduct, after_last_columns
 from asmgen.kernels.products.persistent import ONE_TILE
 from asmgen.kernels.products.prologue import begin_feeds, corners_of, place
 from asmgen.kernels.products.sides import argument
@@ -88,8 +93,13 @@ def blocks(k: ag.TileBuilder) -> None:
             ag.mma(k, P[0], A, B0[t], first=True)
             ag.mma(k, P[1], A, B1, first=True)
 
-    k.pipeline(step, steps, ag.PlacedPingPong(), groups=group, then=epilogue_of(k)(
-        k, corners, row0, column0, wm, wn, factors, overlaps=False))
+    def add_last(c: ag.Tile, i: int, j: int, a: ag.Tile, b: ag.Tile) -> None:
+        ag.mma(k, P[0], a, b, first=True)
+        scales.add_product(c, P[0], 0, i, j)
+
+    last = LastColumns(C, A, B1, (of_a, of_b), (row0, column0), (wm, wn), product=LastProduct(scales.load_last, add_last, scales.held))
+    ends = epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, overlaps=False)
+    k.pipeline(step, steps, ag.PlacedPingPong(), groups=group, empty=takes_any_k(k.parameters), then=after_last_columns(k, ends, last))
 
 
 @dataclass(frozen=True)
@@ -111,14 +121,17 @@ class _BlockScales:
     pitch: ag.Reg
     products: ag.Reg
 
+    @property
+    def held(self) -> tuple[ag.Reg, ...]:
+        """What the scales of a block take; `pitch` only leads from one to the next."""
+        return self.a, self.b, self.a_buffer, self.b_buffer, self.row, self.column, self.products
+
     def load_a(self, t: ag.StepIndex, half: int) -> None:
         """Load the scales of a half of A for an iteration. The second half advances the descriptor."""
-        k, buffer, tm = self.k, t.buffer(2), self.k.variant.tile[0]
+        k, buffer = self.k, t.buffer(2)
         first = (2 * buffer + half) * self.count
         with ag.operation(k, "load scales of A", [t], writes=self.a[first:first + self.count - 1].mask):
-            for row in range(self.count):
-                k.buffer_load_dword(self._of_a(buffer, half, row), self.row, self.a_buffer, 0, offen=True,
-                                    offset=4 * (half * tm // 2 + 16 * row))
+            self._rows_of_a(buffer, half)
             if half:
                 self._advance(self.a_buffer, self.pitch[0], self.pitch[1])
 
@@ -130,6 +143,19 @@ class _BlockScales:
             if half:
                 self._advance(self.b_buffer, 4, 0)
 
+    def load_last(self) -> None:
+        """Load the scales of the block after the last whole step, at which the descriptors stand after the loop: each step loaded those of
+        its own block, and no more."""
+        for half in range(2):
+            self._rows_of_a(0, half)
+            self.k.s_buffer_load_dword(self.b[half], self.b_buffer, self.column[half])
+
+    def _rows_of_a(self, buffer: int, half: int) -> None:
+        k, tm = self.k, self.k.variant.tile[0]
+        for row in range(self.count):
+            k.buffer_load_dword(self._of_a(buffer, half, row), self.row, self.a_buffer, 0, offen=True,
+                                offset=4 * (half * tm // 2 + 16 * row))
+
     def _advance(self, descriptor: ag.Reg, low: ag.Reg | int, high: ag.Reg | int) -> None:
         self.k.s_add_u32(descriptor[0], descriptor[0], low)
         self.k.s_addc_u32(descriptor[1], descriptor[1], high)
@@ -139,14 +165,18 @@ class _BlockScales:
 
     def accumulate(self, c: ag.Tile, p: ag.Tile, t: ag.StepIndex, i: int, j: int) -> None:
         """Add quadrant (i, j) of the iteration's product, times its scales, to C."""
-        k, buffer = self.k, t.buffer(2)
-        with ag.operation(k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
-            for row in range(self.count):
-                k.v_mul_f32(self.products[row], self._of_a(buffer, i, row), self.b[2 * buffer + j])
-            for row, column in c.positions():
-                target, source = c.base(row, column), p.base(row, column)
-                for number in range(target.count):
-                    k.v_fmac_f32(target[number], source[number], self.products[row])
+        with ag.operation(self.k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
+            self.add_product(c, p, t.buffer(2), i, j)
+
+    def add_product(self, c: ag.Tile, p: ag.Tile, buffer: int, i: int, j: int) -> None:
+        """Add quadrant (i, j) of a product, times the scales of a buffer, to C."""
+        k = self.k
+        for row in range(self.count):
+            k.v_mul_f32(self.products[row], self._of_a(buffer, i, row), self.b[2 * buffer + j])
+        for row, column in c.positions():
+            target, source = c.base(row, column), p.base(row, column)
+            for number in range(target.count):
+                k.v_fmac_f32(target[number], source[number], self.products[row])
 
 
 def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg, count: int, left: ag.Reg | int) -> _BlockScales:
@@ -168,7 +198,7 @@ def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg,
         k.s_sub_u32(a[2], argument(k, "m"), row0)
         k.s_min_u32(a[2], a[2], 2 * BLOCK)  # no tile is longer
         k.s_lshl_b32(a[2], a[2], 2)
-        k.s_lshr_b32(blocks_, k.argument("k"), 7)
+        blocks_of_k(k, blocks_)
         k.s_lshl_b32(blocks_, blocks_, 2)  # bytes of a row of B's scales
         k.s_lshr_b32(block, column0, 7)
         k.s_mul_i32(b[0], block, blocks_)

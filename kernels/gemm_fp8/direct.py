@@ -15,6 +15,7 @@ from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import early_factors
 from asmgen.kernels.gemm_fp8.shapes import narrow_shape, wide_shape
+from asmgen.kernels.products.batch import blocks_of_k
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, FEW_ROWS
 from asmgen.kernels.products.direct import Direct, Multiply, Position, direct
 from asmgen.kernels.products.layouts import BY_ROWS
@@ -65,25 +66,36 @@ class _StepScales:
     def load(self, t: ag.StepIndex) -> None:
         """Load the scales of an iteration and advance the descriptors."""
         k, buffer = self.k, t.buffer(self.k.variant.stages)
-        a = self.a[buffer * self.count:(buffer + 1) * self.count - 1]
-        with ag.operation(k, "load scales of blocks", [t], writes=a.mask | self.b[buffer].mask):
-            for number in range(self.count):
-                k.buffer_load_dword(a[number], self.row, self.a_buffer, 0, offen=True, offset=4 * 16 * number)
-            k.buffer_load_dword(self.b[buffer], self.zero, self.b_buffer, 0, offen=True)
+        with ag.operation(k, "load scales of blocks", [t], writes=self._of_a(buffer).mask | self.b[buffer].mask):
+            self.load_into(buffer)
             for descriptor, low, high in ((self.a_buffer, self.pitch[0], self.pitch[1]), (self.b_buffer, 4, 0)):
                 k.s_add_u32(descriptor[0], descriptor[0], low)
                 k.s_addc_u32(descriptor[1], descriptor[1], high)
 
+    def load_into(self, buffer: int) -> None:
+        """Load the scales of the block at which the descriptors stand."""
+        k, a = self.k, self._of_a(buffer)
+        for number in range(self.count):
+            k.buffer_load_dword(a[number], self.row, self.a_buffer, 0, offen=True, offset=4 * 16 * number)
+        k.buffer_load_dword(self.b[buffer], self.zero, self.b_buffer, 0, offen=True)
+
+    def _of_a(self, buffer: int) -> ag.Reg:
+        return self.a[buffer * self.count:(buffer + 1) * self.count - 1]
+
     def accumulate(self, c: ag.Tile, p: ag.Tile, t: ag.StepIndex) -> None:
         """Add an iteration's product, times its scales, to C."""
-        k, buffer = self.k, t.buffer(self.k.variant.stages)
-        with ag.operation(k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
-            for row in range(self.count):
-                k.v_mul_f32(self.products[row], self.a[buffer * self.count + row], self.b[buffer])
-            for row, column in c.positions():
-                target, source = c.base(row, column), p.base(row, column)
-                for number in range(target.count):
-                    k.v_fmac_f32(target[number], source[number], self.products[row])
+        with ag.operation(self.k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
+            self.add_product(c, p, t.buffer(self.k.variant.stages))
+
+    def add_product(self, c: ag.Tile, p: ag.Tile, buffer: int) -> None:
+        """Add a product, times the scales of a buffer, to C."""
+        k, a = self.k, self._of_a(buffer)
+        for row in range(self.count):
+            k.v_mul_f32(self.products[row], a[row], self.b[buffer])
+        for row, column in c.positions():
+            target, source = c.base(row, column), p.base(row, column)
+            for number in range(target.count):
+                k.v_fmac_f32(target[number], source[number], self.products[row])
 
 
 def _scaled(k: ag.TileBuilder, M: ag.MatrixShape, of_a: ag.Matrix, C: ag.Tile, position: Position) -> Multiply:
@@ -109,7 +121,7 @@ def _scaled(k: ag.TileBuilder, M: ag.MatrixShape, of_a: ag.Matrix, C: ag.Tile, p
         k.s_sub_u32(a[2], argument(k, "m"), row0)
         k.s_min_u32(a[2], a[2], C.rows)
         k.s_lshl_b32(a[2], a[2], 2)
-        k.s_lshr_b32(blocks_, k.argument("k"), (BLOCK - 1).bit_length())
+        blocks_of_k(k, blocks_)
         k.s_lshl_b32(blocks_, blocks_, 2)  # bytes of a row of B's scales
         k.s_lshr_b32(block, column0, (BLOCK - 1).bit_length())
         k.s_mul_i32(b[0], block, blocks_)
@@ -125,4 +137,9 @@ def _scaled(k: ag.TileBuilder, M: ag.MatrixShape, of_a: ag.Matrix, C: ag.Tile, p
         ag.mma(k, Q, A, B, first=True)
         made.accumulate(C, Q, t)
 
-    return Multiply(made.load, add)
+    def add_last(A: ag.Tile, B: ag.Tile) -> None:
+        made.load_into(0)  # the last wave's loop ended at that block
+        ag.mma(k, Q, A, B, first=True)
+        made.add_product(C, Q, 0)
+
+    return Multiply(made.load, add, add_last)

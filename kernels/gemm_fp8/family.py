@@ -54,8 +54,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
 
 
 _SCALES = (
-    ag.ContractArgument("a_scale", "pointer", "f32: one for scales=tensor, m for row, [k/128][m] for block"),
-    ag.ContractArgument("b_scale", "pointer", "f32: one for scales=tensor, n for row, [n/128 rounded up][k/128] for block"),
+    ag.ContractArgument("a_scale", "pointer", "f32: one for scales=tensor, m for row, [k/128 rounded up][m] for block"),
+    ag.ContractArgument("b_scale", "pointer", "f32: one for scales=tensor, n for row, [n/128][k/128], both rounded up, for block"),
 )
 
 

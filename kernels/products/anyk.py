@@ -19,7 +19,7 @@ _OTHERS = (ELEMENTS, DOTS, "producer-consumer")
 
 def any_k_parameter(variant: ag.Variant) -> ag.Parameter:
     """The parameter of a variant."""
-    serves = variant.schedule not in _OTHERS and "scales" not in dict(variant.further)
+    serves = variant.schedule not in _OTHERS
     return ag.Parameter("any_k", "build", bool, "take any k: columns after the last whole step are multiplied after the loop. By default "
                         "where a request gives a k of no whole steps (elements and dot-products take any k without)",
                         default=False, choices=(False, True) if serves else (False,))

@@ -196,6 +196,13 @@ def _move(k: ag.TileBuilder, pointer: ag.Reg, elements: ag.Reg, size: int) -> No
     k.s_addc_u32(pointer[1], pointer[1], elements[1])
 
 
+def blocks_of_k(k: ag.TileBuilder, out: ag.Reg) -> None:
+    """out = the blocks of 128 columns that K has. In a build that takes any k the last one may have fewer."""
+    if takes_any_k(k.parameters):
+        k.s_add_u32(out, k.argument("k"), 127)
+    k.s_lshr_b32(out, out if takes_any_k(k.parameters) else k.argument("k"), 7)
+
+
 def _scales(k: ag.TileBuilder, out: ag.Reg, name: str, rows: str) -> None:
     """How many scales A or B has: one a row, or one for each 128 columns of a row of A, or of 128 rows of B."""
     k.s_mov_b32(out, k.argument(rows))
@@ -204,5 +211,5 @@ def _scales(k: ag.TileBuilder, out: ag.Reg, name: str, rows: str) -> None:
             k.s_add_u32(out, out, 127)
             k.s_lshr_b32(out, out, 7)
         with k.scratch("blocks_of_k", file="s") as blocks:
-            k.s_lshr_b32(blocks, k.argument("k"), 7)
+            blocks_of_k(k, blocks)
             k.s_mul_i32(out, out, blocks)

@@ -38,10 +38,12 @@ class Direct:
 
 @dataclass(frozen=True)
 class Multiply:
-    """`load` more for an iteration; `add` the product of A and B of an iteration to C."""
+    """`load` more for an iteration; `add` the product of A and B of an iteration to C. `add_last` does both for the columns after the last
+    whole step."""
 
     load: Callable[[ag.StepIndex], None]
     add: Callable[[ag.StepIndex, ag.Tile, ag.Tile], None]
+    add_last: Callable[[ag.Tile, ag.Tile], None]
 
 
 def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragment, how: Direct) -> None:
@@ -92,7 +94,7 @@ def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragmen
 
     k.pipeline(step, steps, ag.InOrder(), empty=True)
     if takes_any_k(k.parameters):
-        by_last_wave(k, C, sides, (row0, column0))
+        by_last_wave(k, C, sides, (row0, column0), None if multiply is None else multiply.add_last)
 
     # the sums of all waves, in the order of K
     ag.write(k, Cs[()].part(wave), sums_in_order(k, C, sides))

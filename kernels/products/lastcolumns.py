@@ -24,10 +24,20 @@ from asmgen.kernels.products.split import all_steps, from_column, is_split, own_
 
 
 @dataclass(frozen=True)
+class LastProduct:
+    """How the K tail is multiplied where that is more than a product: `begin` asks for what else it takes, and `add(c, half of M, half of
+    N, A, B)` adds a product to accumulators. Both need registers of the loop, `held`."""
+
+    begin: Callable[[], None]
+    add: Callable[[ag.Tile, int, int, ag.Tile, ag.Tile], None]
+    held: tuple[ag.Reg, ...]
+
+
+@dataclass(frozen=True)
 class LastColumns:
     """What multiplies: accumulators [half of M][half of N], registers of a half of A and of B as the loop has them, their feeds, the tile's
     first row and column, and the waves along both. `tiles` are those of a workgroup that makes several. The loop's registers of A and B
-    are `idle` if they hold nothing from one step to the next."""
+    are `idle` if they hold nothing from one step to the next. `product` multiplies, if it is given."""
 
     C: ag.TileGrid
     A: ag.Tile
@@ -37,10 +47,13 @@ class LastColumns:
     waves: tuple[ag.WaveIndex, ag.WaveIndex]
     tiles: Tiles | None = None
     idle: bool = False
+    product: LastProduct | None = None
 
     def multiply(self, k: ag.TileBuilder, left: ag.Reg, column: ag.Reg) -> None:
         """C += A B^T of the `left` columns from `column` on."""
         A, B = self._registers(k)
+        if self.product is not None:
+            self.product.begin()
         a, b = (self._matrix(k, name, tile.dtype, left, column) for name, tile in (("a", A), ("b", B[0])))
         by_lines = [(feed, one, first) for feed, one, first in zip(self.feeds, (a, b), self.first, strict=True) if feed.transposes]
         if by_lines:
@@ -56,7 +69,10 @@ class LastColumns:
             for number in range(2):
                 if len(B) == 1:
                     self._load(k, 1, B[0], b, number, left)
-                ag.mma(k, self.C[half, number], A, B[number % len(B)])
+                if self.product is not None:
+                    self.product.add(self.C[half, number], half, number, A, B[number % len(B)])
+                else:
+                    ag.mma(k, self.C[half, number], A, B[number % len(B)])
         if not self.idle:
             k.registers.release(A.registers, *(one.registers for one in B))
 
@@ -100,7 +116,10 @@ class AfterLastColumns:
     def follow(self, k: ag.TileBuilder) -> None:
         """Multiply what is left of K, if this workgroup has it, and store."""
         if takes_any_k(k.parameters):
+            product = self.multiply.product
+            held = k.registers.keep(*product.held) if product is not None else []
             where_columns_are_left(k, self.multiply.multiply, tiles=self.multiply.tiles)
+            k.registers.spare(*held, at_need=True)
         self.multiply.spare(k)
         if takes_any_k(k.parameters) and self.then.overlapped is not None:
             self.then.overlapped.follow(k)
@@ -123,12 +142,16 @@ def after_last_columns(k: ag.TileBuilder, then: ProductEpilogue, columns: LastCo
     return AfterLastColumns(columns, then, replace(straight, guard=guard))
 
 
-def by_last_wave(k: ag.TileBuilder, C: ag.Tile, sides: tuple[DirectSide, DirectSide], first: tuple[ag.Reg, ag.Reg]) -> None:
-    """C += A B^T of the K tail, in the last wave alone, of products whose waves share K."""
+def by_last_wave(k: ag.TileBuilder, C: ag.Tile, sides: tuple[DirectSide, DirectSide], first: tuple[ag.Reg, ag.Reg],
+                 add: Callable[[ag.Tile, ag.Tile], None] | None = None) -> None:
+    """C += A B^T of the K tail, in the last wave alone, of products whose waves share K; `add` adds the product, if given."""
     def multiply(k: ag.TileBuilder, left: ag.Reg, column: ag.Reg) -> None:
         tiles = [one.last(from_last_columns(k, one.name.lower(), one.fragment.dtype, left, column), row, left)
                  for one, row in zip(sides, first, strict=True)]
-        ag.mma(k, C, *tiles)
+        if add is not None:
+            add(*tiles)
+        else:
+            ag.mma(k, C, *tiles)
         k.registers.release(*(f"{one.name}_left" for one in sides))
 
     where_columns_are_left(k, multiply, k.wave)

@@ -25,6 +25,10 @@ CASES = [
     ("gemm-bf16", "gfx942", {"tile": "64x64x64", "schedule": "interleave", "b_layout": "column"}, (99, 100, 128)),
     ("gemm-fp8", "gfx950", {"tile": "32x32x128", "schedule": "interleave", "b_layout": "column", "d_layout": "column",
                             "c_layout": "column", "scales": "row"}, (129, 255)),
+    ("gemm-fp8", "gfx950", {"tile": "256x128x128", "scales": "block", "a_layout": "column", "b_layout": "column"}, (431,)),
+    ("gemm-fp8", "gfx950", {"tile": "128x256x128", "scales": "block", "b_layout": "column", "split_k": 3}, (259,)),
+    ("gemm-fp8", "gfx950", {"tile": "16x32x128", "scales": "block", "split_k": 2}, (650,)),
+    ("gemm-fp8", "gfx950", {"tile": "32x64x128", "scales": "block", "b_layout": "column"}, (1, 1411)),
     ("gemm-fp8", "gfx942", {"tile": "16x32x128", "schedule": "in-order"}, (131,)),
 ]
 
@@ -46,7 +50,9 @@ def test_any_k_is_served(name: str, arch: str, build: dict[str, Any], depths: tu
     with whole tiles, whose epilogue overlaps the last step where there is no tail."""
     one = _built(name, arch, tuple(build.items()))
     for k in depths:
-        m, n = (36, 20) if k % 2 else (int(size) for size in build["tile"].split("x")[:2])
+        m, n = (int(size) for size in build["tile"].split("x")[:2])
+        if k % 2:
+            m, n = (m - 28, 140) if build.get("scales") == "block" else (36, 20)  # of both halves, and of two blocks of B
         shape = {"m": m, "n": n, "k": k, **_strides(build, m, n, k)}
         parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
         report = run_kernel(family(name), one, parameters, "emulator", NONFINITE, Options(order="random:5"), program=one.kernel.program)
