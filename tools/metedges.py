@@ -62,7 +62,7 @@ class MetEdges:
         edges, found = EdgeLaunches(contract, build, program), list[tuple[Mapping[str, Any], Mapping[int, Sides]]]()
         for launch in chain(given_launches(contract, build), _larger(contract, build), edges.following()):
             report = run_algebra(self._family, self._built, contract.resolve_run({**build, **launch}), _SEED)
-            edges.met(launch, report.nearest)
+            edges.met(launch, report.nearest, report.sides)
             found.append((launch, {place: sides for (place, name), sides in report.sides.items() if place < len(program.instructions)
                                    and program.instructions[place].name.startswith(name)}))
         return found

@@ -144,13 +144,19 @@ IDLE = {
     "a choice of bits": _LANE.format("v_mov_b32 v5, 0xfffff\nv_bfi_b32 v4, v5, v4, 0\n"),
     "a choice of bytes": _LANE.format("v_mov_b32 v5, 0x0c020100\nv_perm_b32 v4, v4, v4, v5\n"),
     "a quotient that is taken away": f"s_mul_hi_u32 s90, s2, 4096\ns_sub_u32 s3, s2, s90\n{_ROW}",
+    "a selection": f"s_mov_b32 s90, 0x100000\ns_cmp_lt_u32 s2, s90\ns_cselect_b32 s3, s2, s90\n{_ROW}",
+    "a move": f"s_mov_b32 s3, s2\ns_cmp_gt_u32 s2, 0x100000\ns_cmov_b32 s3, 0\n{_ROW}",
+    "a truth that is added": f"s_lshr_b32 s3, s2, 1\ns_cmp_gt_u32 s2, 0x100000\ns_addc_u32 s3, s3, s3\n{_ROW}",
     "a borrow": _BORROW.format("0x100000"), "a byte as a float": _LANE.format(_BYTE),
     "a minimum of floats": _LANE.format("v_cvt_f32_u32 v4, v4\nv_mov_b32 v5, 0x49800000\nv_min_f32 v4, v4, v5\nv_cvt_u32_f32 v4, v4\n")}
 ACTS = {
     "a mask of all rows": f"s_and_b32 s3, s2, 0x3fffffff\n{_ROW}", "a bit of no row": f"s_mov_b32 s3, s2\ns_bitset0_b32 s3, 31\n{_ROW}",
     "a hole that launches have": _FIELDS.format(-2), "a minimum that no row exceeds": f"s_min_u32 s3, s2, 0x40000000\n{_ROW}",
     "the last bit alone": f"s_and_b32 s3, s2, 1\n{_ROW}", "a borrow of all rows": _BORROW.format("0x40000000"),
-    "a borrow that some rows lack": _BORROW.format(2), "a bit as a float": _LANE.format(f"v_and_b32 v4, 1, v4\n{_BYTE}")}
+    "a borrow that some rows lack": _BORROW.format(2),
+    "a selection that all rows make": f"s_cmp_lt_u32 s2, 0x40000000\ns_cselect_b32 s3, s2, 0\n{_ROW}",
+    "a selection that some make": f"s_cmp_lt_u32 s2, 2\ns_cselect_b32 s3, s2, 8\n{_ROW}",
+    "a bit as a float": _LANE.format(f"v_and_b32 v4, 1, v4\n{_BYTE}")}
 
 
 @pytest.mark.parametrize("name", [*IDLE, *ACTS])
@@ -220,7 +226,7 @@ def test_waves_without_lanes_show_that_a_row_is_limited() -> None:
 def test_a_lane_that_sizes_choose_has_no_formula(lane: str, known: bool) -> None:
     """Workgroups read the lane of their number: the formula of one lane is not that of others."""
     code = f"v_mov_b32 v4, s2\ns_mov_b32 s90, 7\ns_nop 3\nv_readlane_b32 s3, v4, {lane}\n{_ROW}"
-    stores = [one for one in with_row(code, 3)._report.sequences if one.instruction.name.startswith("global_store")]
+    stores = [one for one in with_row(code, 3).report.sequences if one.instruction.name.startswith("global_store")]
     assert stores and all(one.known == known for one in stores)
 
 
@@ -232,7 +238,7 @@ def other_rows(code: str, behind: str = "") -> tuple[Built, Program]:
     (new,) = read_text(f"{code}s_endpgm\n", "gfx942")
     lanes = next(one for one in program.instructions if one.name == "s_bfm_b64")
     (more,) = read_text(f"{behind}s_endpgm\n", "gfx942")
-    other = {id(old): new.instructions[:-1], id(lanes): (lanes, *more.instructions[:-1])}
+    other = {id(old): new.instructions[:-1], id(lanes): (lanes, *more.items[:-1])}
     return built, program.with_items(item for one in program.items for item in other.get(id(one), (one,)))
 
 

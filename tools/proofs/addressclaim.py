@@ -20,13 +20,14 @@ from asmgen.author.family.family import Family
 from asmgen.program.program import Program
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
 from asmgen.tools.proofs.limitlaunches import SIDE, Lack, LimitCheck, Meets, SeenAtLimits, Truths
+from asmgen.tools.proofs.onesidedcomparisons import OneSidedComparisons
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
 from asmgen.tools.running.build import Built
 from asmgen.tools.running.executed import placed, unexecuted
 from asmgen.tools.running.smalllaunches import groups_of
 
-_ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the launches followed: of what other sizes select there, wraps " \
-    "are judged, not whether it is the right one"
+_ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the launches followed: what other sizes select there is judged " \
+    "in addresses, and else where comparisons turn"
 _WAYS = "where a size turns a branch from which both ways lead to an access, its address is as in a launch that went that way"
 _LARGEST = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
 _TRIES = 3
@@ -50,8 +51,9 @@ class Launched:
 @dataclass
 class AddressClaim:
     """A claim that is proven but for what addresses are for all sizes. `ran` are launches that ran and were not followed, `others` makes
-    more that may `run`, which gives None for one that tells nothing, and is made of a `short` one where that can be. It takes the
-    processor's time `until`, for other sides of selections until `sides_until`."""
+    more that may `run`, which gives None for one that tells nothing, and is made of a `short` one where that can be. `one_sided` are
+    comparisons with the one outcome that they had. It takes the processor's time `until`, for other sides of selections until
+    `sides_until`."""
 
     family: Family
     built: Built
@@ -62,6 +64,7 @@ class AddressClaim:
     others: Callable[[], Iterator[dict[str, Any]]]
     run: Callable[[Mapping[str, Any]], Launched | None]
     short: Mapping[str, Any] = field(default_factory=dict)
+    one_sided: Callable[[], Mapping[int, bool]] = dict
     limits: SeenAtLimits = field(default_factory=SeenAtLimits)
     _counts: list[tuple[int, ...]] = field(default_factory=list)
     _checks: list[LimitCheck] = field(default_factory=list)
@@ -180,7 +183,7 @@ class AddressClaim:
 
     def _whole(self, claim: Claim) -> Claim:
         """Unknown where addresses were followed nowhere, where a size sends waves another way to an access that may wrap than any launch,
-        or lets a function of an address do what it does in none."""
+        lets a function of an address do what it does in none, or turns a comparison."""
         judged = self.program or self.built.kernel.program
         unfollowed = [position for position in unexecuted(judged, self._counts) if judged.instructions[position].opcode.memory is not None]
         if unfollowed:
@@ -197,4 +200,8 @@ class AddressClaim:
             access, branch = unseen
             why = f"a size that lets the address wrap turns `{branch}`, and no launch followed comes here that way"
             return replace(claim, status=UNKNOWN, reason=why, at=access)
+        held = self.one_sided()
+        other = next((said for check in self._checks if (said := OneSidedComparisons(check).other(held, self.until)) is not None), None)
+        if other is not None:
+            return replace(claim, status=UNKNOWN, reason=other)
         return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if self.limits.needed else claim

@@ -7,7 +7,7 @@ next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +38,8 @@ from asmgen.tuning.started import launch_list, upload, values_of
 class AddressReport:
     """All sequences of addresses of a launch of `program` with `parameters`, with the table that they are terms of, and the decisions of
     waves. `met` says, by instruction and wave, how many branches the wave had met at each execution; `lanes`, by store, wave and term,
-    where lanes stored; `reached`, by instruction, the waves that came there, with lanes or none."""
+    where lanes stored; `reached`, by instruction, the waves that came there, with lanes or none; `truths`, by comparison and wave, the
+    terms of its truths."""
 
     sequences: tuple[AddressSequence, ...]
     table: TermTable
@@ -49,6 +50,7 @@ class AddressReport:
     lanes: Mapping[tuple[int, int], Mapping[Term | None, NDArray[np.bool_]]]
     parameters: Mapping[str, Any]
     reached: Mapping[int, frozenset[int]]
+    truths: Mapping[tuple[int, int], Set[Term | None]]
 
     @property
     def algebra(self) -> Polynomials:
@@ -110,5 +112,6 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
         terms = rules.state.table.terms
         lanes = {key: {terms[number]: active for number, active in by_term.items()} for key, by_term in rules.accesses.lanes.items()}
         reached = {number: frozenset(by_wave) for (number, _), by_wave in rules.accesses.executed.items()}
+        truths = {key: {terms[number] for number in known} for key, known in rules.comparisons.truths.items()}
         return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1], rules.decisions, followed,
-                             rules.accesses.met, lanes, parameters, reached)
+                             rules.accesses.met, lanes, parameters, reached, truths)

@@ -11,13 +11,14 @@ from itertools import product
 from typing import Any
 
 from asmgen.author.contract.contract import KernelContract, Parameter, Value, Values
-from asmgen.emulator.carried.comparisons import Compared
+from asmgen.emulator.carried.comparisons import Compared, Sides, outcome
 from asmgen.program.program import Program
 from asmgen.tools.running.smalllaunches import groups_of
 
 Key = tuple[Compared, int]
 Nearest = Mapping[Key, int]
 _NO_ORDER = re.compile("_(eq|lg|ne|bitcmp.)_")
+_BIT = "s_bitcmp"
 _MOST = 32
 """Launches that are tried for edges."""
 
@@ -41,23 +42,42 @@ class EdgeLaunches:
     build: Values
     judged: Program
     best: dict[Key, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
+    _sides: dict[Compared, Sides] = field(default_factory=dict)
+    _largest: int = 0  # of sizes, but for launches at edges
     _tried: list[dict[str, Value]] = field(default_factory=list)
     _apart: set[tuple[Key, str]] = field(default_factory=set)  # comparisons and sizes that they do not depend on
     _slopes: dict[tuple[Key, str], Fraction] = field(default_factory=dict)  # how sides moved apart for each one more, as last seen
     _last: Nearest = field(default_factory=dict)
     _moved: Counter[tuple[str, str]] = field(default_factory=Counter)  # how often a size moved comparisons of a name
 
-    def met(self, launch: Mapping[str, Any], nearest: Nearest) -> None:
+    def met(self, launch: Mapping[str, Any], nearest: Nearest, sides: Mapping[Compared, Sides] | None = None) -> None:
         """A launch ran."""
         self._last = nearest
-        instructions = self.judged.instructions
+        given = [launch.get(one.name) for one in self.contract.parameters if one.kind == "run" and not one.default_from]
+        if launch not in self._tried:  # these have sizes of what comparisons lack
+            self._largest = max(self._largest, *(size for size in given if type(size) is int), 0)
+        for which, found in (sides or {}).items():
+            if self._is_judged(which):
+                known = self._sides.get(which)
+                self._sides[which] = found if known is None else known.with_more(found)
         for key, apart in nearest.items():
-            (position, name), turn = key
-            if position >= len(instructions) or not instructions[position].name.startswith(name):
-                continue  # of another kernel that is launched too
-            known = self.best.get(key)
-            if known is None or abs(apart - turn) < abs(known[0] - turn):
+            which, turn = key
+            if not self._is_judged(which):
+                continue
+            best = self.best.get(key)
+            if best is None or abs(apart - turn) < abs(best[0] - turn):
                 self.best[key] = apart, launch
+
+    def _is_judged(self, which: Compared) -> bool:
+        """Whether a comparison is not of another kernel that is launched too."""
+        position, name = which
+        return position < len(self.judged.instructions) and self.judged.instructions[position].name.startswith(name)
+
+    def one_sided(self) -> dict[int, bool]:
+        """The comparisons that had one outcome in all launches and lanes, by position, with it, and are farther from the other one than the
+        largest size is from 0. Others turn in launches like these: where none met that, `left` has them. A bit is near to nothing."""
+        return {position: outcome(name, sides.above is None) for (position, name), sides in self._sides.items()
+                if sides.one and (sides.lacks(name) > self._largest or name.startswith(_BIT))}
 
     def left(self) -> list[Key]:
         """Comparisons and differences that no launch met, inequalities first, of these the nearest first."""

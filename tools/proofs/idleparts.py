@@ -26,8 +26,8 @@ from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
 
 _SAMPLES = 4096
 """Lanes of a launch that are looked at, some of each wave: what acts in others alone is taken to be idle."""
-_NO_FORMS = ("sum", "select", *RELATIONS)
-"""A sum is itself. What selections took is told apart (`asmgen.tools.proofs.runclaims`)."""
+_NO_FORMS = ("sum",)
+"""A sum is itself."""
 _SUMS = ("or", "xor")
 _FROM_FLOATS, _TO_FLOATS = ("v_cvt_u32_f32", "v_cvt_i32_f32"), ("v_cvt_f32_u32", "v_cvt_f32_i32", "v_cvt_f32_ubyte")
 _WORKGROUP = "workgroup."
@@ -45,7 +45,11 @@ def forms_of(algebra: Polynomials, number: int) -> tuple[Term, ...]:
         return _converted(algebra, number)
     if variable.name not in FUNCTIONS or variable.name in _NO_FORMS:
         return ()
+    if variable.name in RELATIONS:
+        return ((), algebra.number(1))
     sides = tuple(part for part in variable.made_of if isinstance(part, tuple))
+    if variable.name == "select":
+        return sides[1:]
     if variable.name.startswith("and"):
         return (*sides, ())
     return (*sides, algebra.add(sides[0], sides[1])) if variable.name.startswith(_SUMS) else sides

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -125,7 +125,7 @@ def _signs(algebra: Polynomials) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class _Samples:
+class Samples:
     """Workgroups and work-items of launches at the limits: the `launches` by number, `ids`, `waves` of the workgroup and `items`, one of
     each a sample; `values` are those of terms there, `otherwise` says of decisions where they are others than in the launch."""
 
@@ -148,12 +148,12 @@ class _Samples:
         """Terms with variables that are one of some forms, kept."""
         return self._formed.setdefault(frozenset(forms), self.values.formed(forms))
 
-    def part(self, rows: NDArray[np.int64]) -> _Samples:
+    def part(self, rows: NDArray[np.int64]) -> Samples:
         """Some of the samples."""
-        return _Samples(self.launches[rows], self.ids[rows], self.waves[rows], self.items[rows], self.values.part(rows))
+        return Samples(self.launches[rows], self.ids[rows], self.waves[rows], self.items[rows], self.values.part(rows))
 
 
-Meets = Callable[[_Samples], Truths]
+Meets = Callable[[Samples], Truths]
 
 
 class LimitCheck:
@@ -162,10 +162,10 @@ class LimitCheck:
 
     def __init__(self, report: AddressReport, contract: KernelContract, build: Values, judged: SeenAtLimits | None = None) -> None:
         self.judged = SeenAtLimits() if judged is None else judged
-        self._report, self._contract, self._build = report, contract, build
+        self.report, self._contract, self._build = report, contract, build
         x, y, z = contract.workgroup
-        self._waves = -(-x * y * z // LANES)
-        self._guards, self._makings, self._identities = Guards(report), Makings(report.algebra), Identities(report.algebra)
+        self.waves = -(-x * y * z // LANES)
+        self.guards, self._makings, self._identities = Guards(report), Makings(report.algebra), Identities(report.algebra)
         self._parts: dict[Term, Term] = {}
         self._inner: dict[Term, Term] = {}
         self._states: dict[Term, bytes] = {}
@@ -183,14 +183,11 @@ class LimitCheck:
         parts = self._formulas()
         if not parts:
             return None
-        involved = frozenset[str]().union(*(self._given(one.part) for one in parts))
-        sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
-                 and (parameter.name in involved or not parameter.default_from)]
-        launches = limit_launches(self._contract, self._build, sizes)
+        launches = self.limits(one.part for one in parts)
         self.launches = len(launches)
         if not launches:
             return "no launch at the contract's limits was found"
-        samples, found, unknown = self._samples(launches), list[tuple[int, Wrap]](), ""
+        samples, found, unknown = self.samples(launches), list[tuple[int, Wrap]](), ""
         for formula in parts:
             if time.process_time() > until:
                 return f"the time was over before {len(parts)} formulas that may wrap were computed at the contract's limits"
@@ -211,13 +208,13 @@ class LimitCheck:
                 found.append((number, Wrap(formula.sequence, launches[number], (x, y, z), int(samples.items[row]), off)))
         if found:
             lost = "code goes on at computed addresses: whether what may wrap is reached is not known"
-            return min(found, key=lambda one: one[0])[1] if self._guards.known else lost
+            return min(found, key=lambda one: one[0])[1] if self.guards.known else lost
         return unknown or None
 
     def meeting(self, launches: Sequence[Mapping[str, Any]], lacks: Mapping[Lack, Meets]) -> dict[Lack, Truths]:
         """By what lacks, of `lacks`: in which of these launches it is met, by the terms."""
-        waves = range(self._waves) if any(kind == WAY for kind, _ in lacks) else sorted({0, self._waves - 1})
-        samples, found = self._samples(launches, waves) if lacks and launches else None, dict[Lack, Truths]()
+        waves = range(self.waves) if any(kind == WAY for kind, _ in lacks) else sorted({0, self.waves - 1})
+        samples, found = self.samples(launches, waves) if lacks and launches else None, dict[Lack, Truths]()
         for lack, there in lacks.items() if samples is not None else ():
             assert samples is not None
             try:
@@ -236,37 +233,44 @@ class LimitCheck:
         for way, needed in self._wanted.items():
             if way not in self.judged.ways:
                 found[WAY, way] = partial(self._goes, *needed)
-        for instruction, terms in self._report.decisions.flags.items():
+        for instruction, terms in self.report.decisions.flags.items():
             sides = selected.get(instruction, ())
             for held in sides if len(sides) == 1 else ():
                 found.update({(SIDE, (instruction, self._identities.of(term))): partial(self._differs, term, held) for term in terms})
         return found
 
     @staticmethod
-    def _acts(number: int, forms: Sequence[Term], samples: _Samples) -> Truths:
+    def _acts(number: int, forms: Sequence[Term], samples: Samples) -> Truths:
         return ~samples.values.is_formed(number, forms)
 
     @staticmethod
-    def _differs(term: Term, held: bool, samples: _Samples) -> Truths:
+    def _differs(term: Term, held: bool, samples: Samples) -> Truths:
         return np.asarray(samples.values.of(term) != held, bool)
 
-    def _goes(self, decision: Decision, waves: frozenset[int], leading: tuple[Decision, ...], samples: _Samples) -> Truths:
+    def _goes(self, decision: Decision, waves: frozenset[int], leading: tuple[Decision, ...], samples: Samples) -> Truths:
         """Where waves that come to an access by decisions make one the other way."""
-        there = np.isin(samples.waves, [*waves]) & self._otherwise(decision, samples)
+        there = np.isin(samples.waves, [*waves]) & self.otherwise(decision, samples)
         for other in leading:
-            there &= ~self._otherwise(other, samples)
+            there &= ~self.otherwise(other, samples)
         return there
+
+    def limits(self, terms: Iterable[Term]) -> tuple[dict[str, Any], ...]:
+        """The launches at limits where the sizes of which terms are made are as large as they may be, and all that have no default."""
+        involved = frozenset[str]().union(*map(self._given, terms))
+        sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
+                 and (parameter.name in involved or not parameter.default_from)]
+        return limit_launches(self._contract, self._build, sizes)
 
     def _formulas(self) -> list[_Formula]:
         """What may wrap and was not checked before."""
         found, new = dict[tuple[bytes, ...], _Formula](), set[tuple[bytes, ...]]()
-        guards, records, beside = self._guards, dict[int, list[AddressSequence]](), dict[int, list[AddressSequence]]()
-        for sequence in self._report.sequences:
+        guards, records, beside = self.guards, dict[int, list[AddressSequence]](), dict[int, list[AddressSequence]]()
+        for sequence in self.report.sequences:
             if sequence.what in ("records", "offset"):
                 (records if sequence.what == "records" else beside).setdefault(id(sequence.instruction), []).append(sequence)
             at = guards.position(sequence.instruction)
             self.judged.ways.update((at, *way) for wave in sequence.waves for way in guards.went(sequence.instruction, wave))
-        for sequence in self._report.sequences:
+        for sequence in self.report.sequences:
             at = guards.position(sequence.instruction)
             terms = sequence.terms if sequence.what in ("address", "offset") else ()
             wraps = [(part, inner, place, term) for place, term in enumerate(terms) if term is not None
@@ -281,12 +285,12 @@ class LimitCheck:
                     either = tuple(one for one in guards.before(sequence.instruction, wave, place) if self._compares(one, part))
                     ways = (*sorted(map(self._text, leading)), b"", *map(self._text, either))
                     key = (self._identities.of(part), self._inside(part) if inner else b"", name, *ways)
-                    seen = (*key, sequence.what.encode(), self._identities.of(term), b"%d" % (wave % self._waves))
+                    seen = (*key, sequence.what.encode(), self._identities.of(term), b"%d" % (wave % self.waves))
                     if seen in self.judged.formulas:
                         continue
                     formula = found.setdefault(key, _Formula(part, sequence, leading, either, inner=inner))
                     access = _Access(term, self._records(ends, wave, place) if sequence.what == "offset" else frozenset())
-                    formula.accesses.setdefault(access, set()).add(wave % self._waves)
+                    formula.accesses.setdefault(access, set()).add(wave % self.waves)
                     formula.others[at] = sequence.instruction.text
                     new.add(seen)
         self.judged.formulas.update(new)
@@ -303,13 +307,13 @@ class LimitCheck:
 
     def _part(self, term: Term) -> Term:
         if term not in self._parts:
-            self._parts[term] = wrapped_part(self._report, term)
+            self._parts[term] = wrapped_part(self.report, term)
         return self._parts[term]
 
     def _without(self, term: Term) -> Term:
         """The monomials of a sum that say where it wraps, or where numbers did that were shifted into it. What is added for a number's sign
         takes such a wrap away, so it goes with it: what is left is what the sum should be."""
-        cut = self._report.algebra.cut
+        cut = self.report.algebra.cut
         found = [one for one in term if not cut.isdisjoint(one[0])]
         for monomial, coefficient in found[:]:
             for number in cut.intersection(monomial).intersection(self._signs):
@@ -321,10 +325,10 @@ class LimitCheck:
     def _within(self, term: Term) -> Term:
         """The monomials of an address that another wraps within."""
         if term not in self._inner:
-            variables = self._report.algebra.variables
+            variables = self.report.algebra.variables
             for number in range(self._looked, len(variables)):  # each is made of earlier ones
                 wraps = any(isinstance(part, tuple) and self._without(part) for part in variables[number].made_of)
-                self._marked |= (wraps or number in self._report.algebra.cut or number in self._forms) << number
+                self._marked |= (wraps or number in self.report.algebra.cut or number in self._forms) << number
             self._looked, own = len(variables), self._part(term)
             self._inner[term] = tuple(one for one in term if one not in own and self._makings.of((one,)) & self._marked)
         return self._inner[term]
@@ -344,7 +348,7 @@ class LimitCheck:
     def _text(self, decision: Decision) -> bytes:
         """The same in all launches of a program, and for no other branch."""
         first, second = map(self._identities.of, decision.parts)
-        return f"{self._guards.position(decision.branch)} {decision.held} {decision.name} ".encode() + first + second
+        return f"{self.guards.position(decision.branch)} {decision.held} {decision.name} ".encode() + first + second
 
     def _compares(self, decision: Decision, part: Term) -> bool:
         """Whether a branch compares arguments that may wrap in the part."""
@@ -356,12 +360,12 @@ class LimitCheck:
             self._names[term] = frozenset(variable.name for _, variable in self._makings.variables(term) if variable.given)
         return self._names[term]
 
-    def _samples(self, launches: Sequence[Mapping[str, Any]], of: Sequence[int] | None = None) -> _Samples:
+    def samples(self, launches: Sequence[Mapping[str, Any]], of: Sequence[int] | None = None) -> Samples:
         """Of each wave of each launch, or those `of` a workgroup: workgroups and lanes at all ends with tensors at both kinds of
         beginnings, and drawn ones."""
         chance = np.random.default_rng(_SEED)
         corners = np.arange(_CORNERS + _DRAWN)
-        chosen = np.arange(self._waves) if of is None else np.array(of)
+        chosen = np.arange(self.waves) if of is None else np.array(of)
         shape = len(launches), len(chosen), len(corners)
         drawn = np.broadcast_to(corners >= _CORNERS, shape)
         grids = np.array([self._contract.grid_of(launch) for launch in launches], np.int64)
@@ -373,10 +377,10 @@ class LimitCheck:
         groups, items = np.stack(ids, -1).reshape(-1, len(ids)), waves * LANES + lanes.reshape(-1)
         _, each = np.unique(np.column_stack([numbers, groups, items, begins]), axis=0, return_index=True)  # an axis may have one workgroup
         numbers, groups, waves, items, begins = (one[each] for one in (numbers, groups, waves, items, begins))
-        given = given_numbers(self._report.algebra, launches, numbers, groups, items, begins)
-        return _Samples(numbers, groups, waves, items, TermValues(self._makings, given, len(items)))
+        given = given_numbers(self.report.algebra, launches, numbers, groups, items, begins)
+        return Samples(numbers, groups, waves, items, TermValues(self._makings, given, len(items)))
 
-    def _note_idle(self, samples: _Samples, formula: _Formula, launches: Sequence[Mapping[str, Any]]) -> None:
+    def _note_idle(self, samples: Samples, formula: _Formula, launches: Sequence[Mapping[str, Any]]) -> None:
         """Note functions of an address that did nothing in launches, and do something at the limits: it is not known that they should."""
         own = self._makings.of(formula.part)
         while left := [number for number in self._unnoted() if own >> number & 1]:
@@ -387,7 +391,7 @@ class LimitCheck:
             alone = [number for number in left if self._first(part, formula, part.formed({number: self._forms[number]})) is not None]
             found = alone or [number for number in left if not samples.values.is_formed(number, self._forms[number])[first[0]]]
             for number in found:  # else several do it together, as two masks of the same bits
-                self.judged.others[self._idle.name(number)] = f"`{self._report.algebra.variables[number].name}`, of which the " \
+                self.judged.others[self._idle.name(number)] = f"`{self.report.algebra.variables[number].name}`, of which the " \
                     f"{formula.sequence.what} of `{formula.sequence.instruction.text}` is made, did nothing in all launches followed, " \
                     f"and does something with {dict(launches[int(samples.launches[first[0]])])}"
 
@@ -395,7 +399,7 @@ class LimitCheck:
         """Functions that did nothing, and are not noted. All of them are formed at once, whichever an address is made of."""
         return [number for number in self._forms if self._idle.name(number) not in self.judged.others]
 
-    def _showing(self, samples: _Samples, numbers: Sequence[int], first: int) -> NDArray[np.int64]:
+    def _showing(self, samples: Samples, numbers: Sequence[int], first: int) -> NDArray[np.int64]:
         """A few samples, of each of these functions some in which it does something, and the `first` one with a change."""
         rows = [np.array([first])]
         for number in numbers:
@@ -403,13 +407,13 @@ class LimitCheck:
             rows.append(acts[np.linspace(0, len(acts) - 1, min(_SHOWN, len(acts))).astype(np.int64)])
         return np.unique(np.concatenate(rows))
 
-    def _first(self, samples: _Samples, formula: _Formula, otherwise: TermValues | None = None) -> tuple[int, int] | None:
+    def _first(self, samples: Samples, formula: _Formula, otherwise: TermValues | None = None) -> tuple[int, int] | None:
         """The first sample with a wrap, and by how much it is off. Where a wave would go another way to the access, that is noted, and is
         no wrap. For an inner part, by how much it is off what it is `otherwise`, by default without wraps."""
         values = samples.values
         left = np.isin(samples.waves, [*formula.waves])
         for decision in formula.leading:
-            left &= ~self._otherwise(decision, samples)
+            left &= ~self.otherwise(decision, samples)
         if not left.any():
             return None
         off: Numbers = values.of(formula.part).astype(object)
@@ -420,7 +424,7 @@ class LimitCheck:
             left &= np.logical_or.reduce([np.isin(samples.waves, [*waves]) & self._falls(values, access, formula, off)
                                           for access, waves in formula.accesses.items()])
         for decision in formula.open if left.any() else ():
-            other = left & self._otherwise(decision, samples)
+            other = left & self.otherwise(decision, samples)
             if other.any():
                 self._need(decision, formula)
                 left &= ~other
@@ -430,7 +434,7 @@ class LimitCheck:
     def _near(self, values: TermValues, term: Term) -> Truths:
         """Where an address, if nothing of it is cut, lies beside its pointer: farther than pointers are apart, it would look like one at
         another pointer, and is in a tensor that cannot exist."""
-        variables = self._report.algebra.variables
+        variables = self.report.algebra.variables
         whole = tuple((monomial, coefficient) for monomial, coefficient in term if coefficient % WORD
                       or not any(variables[number].name.startswith(QUOTIENT) for number in monomial))
         pointers = [(monomial, coefficient) for monomial, coefficient in whole if coefficient == 1 and len(monomial) == 1
@@ -453,11 +457,11 @@ class LimitCheck:
 
     def _need(self, decision: Decision, formula: _Formula) -> None:
         """Note that legal launches go the other way from a branch to accesses."""
-        way, waves = (self._guards.position(decision.branch), not decision.held), frozenset(formula.waves)
+        way, waves = (self.guards.position(decision.branch), not decision.held), frozenset(formula.waves)
         self.judged.needed.update({(at, *way): (text, decision.branch.text) for at, text in formula.others.items()})
         self._wanted.update({(at, *way): (decision, waves, formula.leading) for at in formula.others})
 
-    def _otherwise(self, decision: Decision, samples: _Samples) -> Truths:
+    def otherwise(self, decision: Decision, samples: Samples) -> Truths:
         """Where a decision is another one. Where that is not known, it is the same."""
         key = decision.name, decision.parts, decision.held
         if key not in samples.otherwise:

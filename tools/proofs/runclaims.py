@@ -15,6 +15,7 @@ from asmgen.author.contract.contract import Value, Values
 from asmgen.author.contract.problem import FIRST_HUGE
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
+from asmgen.emulator.carried.comparisons import Compared, Sides
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
 from asmgen.tools.proofs.actinglaunches import acting_launches, given_numbers
@@ -131,7 +132,7 @@ class Ran:
         if isinstance(wrong, str):
             lost = wrong.startswith(_LOST) and not on_floats(family, built, program, values, seed)[1]
             raise Found(wrong, values, seed, lost)
-        self.edges.met(launch, wrong[3])
+        self.edges.met(launch, *wrong[3])
         for number, launch_counts in enumerate(wrong[2]):
             self.beside.setdefault(number, []).append(launch_counts)
         self.counts.append(wrong[0])
@@ -348,7 +349,7 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
 
     waiting = [one for one in ran.launched if one not in chosen]
     addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run,
-                             given_numbers(contract, ran.shortest()[0]))
+                             given_numbers(contract, ran.shortest()[0]), ran.edges.one_sided)
     try:
         return replace(addresses.judged(claim, chosen), scope=scope())
     except Found as stop:
@@ -372,7 +373,7 @@ def _not_met(edges: EdgeLaunches) -> tuple[str, ...]:
 
 
 def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Program | None, checks: bool,
-           magnitude: int, seed: int) -> str | tuple[tuple[int, ...], int, list[tuple[int, ...]], Nearest]:
+           magnitude: int, seed: int) -> str | tuple[tuple[int, ...], int, list[tuple[int, ...]], tuple[Nearest, Mapping[Compared, Sides]]]:
     """Why a launch is wrong; else how often it executed what, how many elements were compared, and how far apart compared numbers were."""
     try:
         report = run_algebra(family, built, values, seed, program, checks, _BUDGET, magnitude)
@@ -386,7 +387,7 @@ def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Pro
     errors = [finding for finding in report.launch.findings if finding.severity == "error"]
     if errors:
         return f"{errors[0].check}: {errors[0].message}"
-    return report.launch.counts, report.elements, [launch.counts for launch in report.launches], report.nearest
+    return report.launch.counts, report.elements, [launch.counts for launch in report.launches], (report.nearest, report.sides)
 
 
 def _steps_of(family: Family, built: Built) -> Callable[[Values], Sequence[int]] | None:

@@ -4,6 +4,7 @@ turns, at equal sides or at those next to them."""
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,13 +25,29 @@ Compared = tuple[int, str]
 _COMPARISON = re.compile(r"(?:s_cmpk?|v_cmpx?)_(lt|le|gt|ge|eq|lg|ne)_[iu](?:16|32|64)|s_(bitcmp)[01]_b(?:32|64)")
 _NEXT = {"lt": -1, "ge": -1, "gt": 1, "le": 1, "eq": 1, "lg": 1, "ne": 1, "bitcmp": 1}
 """Beside 0, the difference of sides at which comparisons turn. Of equality it has no sign. A bit stands for a difference, of 0 or 1."""
-
+_HOW = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "lg": operator.ne, "ne": operator.ne}
 _UNSIGNED = ("eq", "lg", "ne")
 
 
 def compared(name: str) -> re.Match[str] | None:
     """Of a comparison of integers or of a bit: its name without suffix, and how it compares (groups 0, and 1 or 2)."""
     return _COMPARISON.match(name)
+
+
+def outcome(name: str, below: bool) -> bool:
+    """What a comparison says of sides below where it turns, or from there on."""
+    apart = max(0, _edge(name)) - below
+    return bool(apart) == name.startswith("s_bitcmp1") if _how(name) == "bitcmp" else bool(_HOW[_how(name)](apart, 0))
+
+
+def _edge(name: str) -> int:
+    return _NEXT[_how(name)]
+
+
+def _how(name: str) -> str:
+    found = compared(name)
+    assert found is not None
+    return found[1] or found[2]
 
 
 @dataclass
@@ -42,6 +59,16 @@ class Sides:
     above: int | None
     first: int
     step: int = 0
+
+    @property
+    def one(self) -> bool:
+        """Whether the comparison had one outcome alone."""
+        return self.below is None or self.above is None
+
+    def lacks(self, name: str) -> int:
+        """By how much sides of such a comparison, which had one outcome, were off the nearest difference with the other one."""
+        edge = max(0, _edge(name))
+        return edge - self.below if self.below is not None else (self.above or 0) - edge + 1
 
     @property
     def met(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import UNKNOWN, Handles, whole
+from asmgen.emulator.carried.comparisons import compared
 from asmgen.emulator.carried.operandhandles import slots_of, writer
 from asmgen.emulator.machine.state import LANES, Group
 from asmgen.emulator.semantics import meaning
@@ -168,6 +169,12 @@ def bind_scalar(instruction: Instruction, carrier: HandleCarrier, state: TermSta
 
 def bind_comparison(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Action | None:
     """s_cmp and s_bitcmp: SCC is a term of what they compare. None for others."""
+    truth = scalar_truth(instruction, carrier, state)
+    return None if truth is None else lambda group: state.keep_scc(carrier.machine, group, truth(group))
+
+
+def scalar_truth(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Callable[[Group], TermFlag] | None:
+    """What s_cmp and s_bitcmp say; None for others."""
     name, machine, words = instruction.name, carrier.machine, state.words
     if name.startswith("s_cmp_"):
         _, _, relation, kind = name.split("_")
@@ -179,12 +186,16 @@ def bind_comparison(instruction: Instruction, carrier: HandleCarrier, state: Ter
     kinds = [spec.type for spec in instruction.form.operands]
     values = [fetch_scalar(machine, operand, kind) for operand, kind in zip(instruction.operands, kinds, strict=True)]
     handles = [_scalar_handles(carrier, operand, kind) for operand, kind in zip(blank(instruction).operands, kinds, strict=True)]
+    return lambda group: means(words, *(state.word(value(group), handle(group)) for value, handle in zip(values, handles, strict=True)))
 
-    def step(group: Group) -> None:
-        given = [state.word(value(group), handle(group)) for value, handle in zip(values, handles, strict=True)]
-        state.keep_scc(machine, group, means(words, *given))
 
-    return step
+def vector_truth(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Callable[[Group], TermFlag] | None:
+    """What a comparison of integers says in each lane; None for others."""
+    found, slots = compared(instruction.name), slots_of(instruction, carrier)
+    if found is None:
+        return None
+    relation, signed = {"ne": "lg"}.get(found[1], found[1]), instruction.form.operands[-1].type.startswith("i")
+    return lambda group: state.words.compare(relation, signed, *(state.of(slot, group) for slot in slots))  # type: ignore[arg-type]
 
 
 def _scalar_handles(carrier: HandleCarrier, operand: Any, kind: str) -> Callable[[Group], Handles]:

@@ -22,6 +22,7 @@ from asmgen.emulator.machine.state import Group
 from asmgen.emulator.semantics import meaning
 from asmgen.emulator.shadow.undefineduses import use_of
 from asmgen.emulator.terms.accesses import AccessTerms
+from asmgen.emulator.terms.comparisonterms import ComparisonTerms
 from asmgen.emulator.terms.decisions import DecisionTerms
 from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.emulator.terms.terminstructions import bind_comparison, bind_function, bind_scalar, bind_to_scalar, bind_vector
@@ -47,9 +48,9 @@ class GivenArgument:
 
 
 class TermRules(Rules):
-    """Address terms as a domain of `carried.tracker`. `accesses` are the terms of what the launch touched, `decisions` those of
-    its branches; they name terms, so all stay. Terms hold for launches of up to `grid` workgroups along each axis, those of the dispatch
-    where it is None."""
+    """Address terms as a domain of `carried.tracker`. `accesses` are the terms of what the launch touched, `decisions` those of its
+    branches, `comparisons` those of truths; they name terms, so all stay. Terms hold for launches of up to `grid` workgroups along each
+    axis, those of the dispatch where it is None."""
 
     def __init__(self, arguments: Sequence[GivenArgument], grid: tuple[int, int, int] | None = None) -> None:
         self.cells = NibbleCells()
@@ -58,6 +59,7 @@ class TermRules(Rules):
         self.grid = grid
         self.decisions = DecisionTerms(self.state)
         self.accesses = AccessTerms(self.state, self.decisions)
+        self.comparisons = ComparisonTerms(self.state)
 
     def begin(self, carrier: HandleCarrier, descriptor: KernelDescriptor, dispatch: Dispatch) -> None:
         """Name what the hardware gives to waves: arguments, ids of workgroups, bits of the work-item's number."""
@@ -152,8 +154,17 @@ class TermRules(Rules):
 
     def watch(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
         """Notes where an instruction goes, and which way waves do."""
-        note = self.accesses.note if instruction.opcode.memory is not None else self.decisions.note
-        return note(instruction, carrier)
+        if instruction.opcode.memory is not None:
+            return self.accesses.note(instruction, carrier)
+        notes = [note for one in (self.decisions, self.comparisons) if (note := one.note(instruction, carrier)) is not None]
+        if len(notes) < 2:
+            return notes[0] if notes else None
+
+        def both(group: Group) -> None:
+            for note in notes:
+                note(group)
+
+        return both
 
 
 def integer(name: str, offset: int, low: int = 0, high: int = WORD - 1) -> GivenArgument:
