@@ -30,7 +30,7 @@ from asmgen.tools.proofs.certificate import _by_launches
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches
 from asmgen.tools.proofs.orderclaim import order_claim
 from asmgen.tools.proofs.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
-from asmgen.tools.proofs.proofclasses import counted_launches, given_launches
+from asmgen.tools.proofs.proofclasses import counted_launches, cut_steps, given_launches
 from asmgen.tools.proofs.runclaims import Ran, index_claim
 from asmgen.tools.proofs.textclaims import errata_claim
 from asmgen.tools.proofsweep import default_builds
@@ -376,6 +376,18 @@ def test_what_is_one_by_default_is_launched_thrice_with_strides_of_its_own() -> 
         assert len(set(strides)) == len(strides) and one["a_stride_batch"] > one["m"] * one["lda"]
     rows = build_kernel(family("02-row-sum"), "gfx950", {}, verify=False)
     assert not [*counted_launches(rows.kernel.contract, rows.kernel.parameters)]
+
+
+def test_last_steps_are_parts_that_lanes_and_waves_share() -> None:
+    """Two waves of dot-products share a step of 1024, and rows of even strides have an odd number of elements."""
+    library = family("gemm-bf16")
+    built = build_kernel(library, "gfx950", library.parse("gfx950", ("schedule=dot-products", "tile=1x4x1024")), verify=False)
+    contract, build = built.kernel.contract, built.kernel.parameters
+    assert library.work is not None
+    work, variant = library.work, library.select("gfx950", build)
+    made = cut_steps(contract, build, lambda values: work(values, variant).steps.tolist())
+    found = [contract.resolve_run({**build, **one}) for one in made]
+    assert {1, 7, 8, 513, 519, 520} <= {int(one["k"]) for one in found} and all(one["lda"] == 1024 for one in found)
 
 
 def test_heads_and_batches_are_launched_thrice_with_strides_of_their_own() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from asmgen.author.contract.contract import Formula, KernelContract, Parameter, Value, Values
 from asmgen.isa.errors import AsmgenError
-from asmgen.tools.running.smalllaunches import REFUSED, apart, drawn_launches, groups_of, launches
+from asmgen.tools.running.smalllaunches import APART, REFUSED, apart, drawn_launches, groups_of, launches
 
 _MOST_GROUPS = 12
 _DOUBLED = 7
@@ -136,6 +136,20 @@ def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], S
             by_step.append(tuple(launch for launch in found if groups_of(contract, build, launch) == most))
         if len(by_step[1]) >= _LEAST_STEPS and (steps is None or _decides(contract, build, by_step[1], steps)):
             yield Lengths(parameter.name, *by_step)
+
+
+def cut_steps(contract: KernelContract, build: Values, steps: Callable[[Values], Sequence[int]] | None = None) -> Iterator[dict[str, Any]]:
+    """Launches whose last step is a part of one: an element to 16 bytes of them more than each quarter of a step, which waves and lanes
+    share, in rows as far apart as whole steps are. Each part may have code of its own."""
+    for size in lengths(contract, build, steps):
+        least, step = (int(some[1][size.name]) - int(some[0][size.name]) for some in (size.fine, size.coarse))
+        for quarter, rest in product((2, 0, 3, 1), range(APART, 0, -1)) if step > least else ():
+            whole = _resolved(contract, build, size.coarse[0]) or {}
+            rows = {one.name: whole[one.name] for one in contract.parameters
+                    if one.kind == "run" and one.default_from and one.name in whole}
+            cut: dict[str, Any] = {**rows, **size.coarse[0], size.name: step * quarter // 4 + rest}
+            if groups_of(contract, build, cut) < REFUSED:
+                yield cut
 
 
 def repeated_rows(contract: KernelContract, build: Values) -> Iterator[Lengths]:

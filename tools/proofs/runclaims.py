@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -26,6 +26,7 @@ from asmgen.tools.proofs.proof import INDEX, PROVEN, REFUTED, UNKNOWN, Claim, la
 from asmgen.tools.proofs.proofclasses import (
     Lengths,
     counted_launches,
+    cut_steps,
     given_launches,
     lengths,
     more_launches,
@@ -109,7 +110,7 @@ class Ran:
             self._lengthen(size, run)
         for size in repeated_rows(contract, build) if never_round(judged, self.counts) else ():
             self._repeat(size, run, counted)
-        self._search(judged, repeated_edges(contract, build), run, counted)
+        self._search(judged, chain(repeated_edges(contract, build), cut_steps(contract, build, _steps_of(family, built))), run, counted)
         for launch in (*several_rounds(contract, build), *counted_launches(contract, build)):
             run(launch)
         for launch in several_numbers(contract, build):

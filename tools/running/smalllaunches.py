@@ -18,7 +18,8 @@ _MOST_STEPS = 10
 _MOST_ROUNDS = 24  # of a loop whose steps are all whole: tiles in up to 8 stages, filled 6 ahead, come round twice
 _FACTOR = 16.0  # of a number that is no size
 _TRIES = 1000  # to draw another launch
-_APART = 8  # elements that are 16 bytes of the narrowest type that rows of D have
+APART = 8
+"""Elements that are 16 bytes of the narrowest type that rows of D have."""
 _LARGER = (2, 4)  # times a size of the example, for builds with rules of their own
 REFUSED = 1 << 62
 """Workgroups of a launch that the contract refuses (`groups_of`)."""
@@ -144,7 +145,7 @@ def apart(contract: KernelContract, build: Values, values: dict[str, Any]) -> di
         if parameter.kind == "run" and parameter.default_from:
             place += 1
             resolved: dict[str, Any] = contract.resolve_run({**build, **values})
-            larger = values | {parameter.name: resolved[parameter.name] + place * max(_APART, parameter.multiple_of)}
+            larger = values | {parameter.name: resolved[parameter.name] + place * max(APART, parameter.multiple_of)}
             values = larger if groups_of(contract, build, larger) == size else values
     return values
 
