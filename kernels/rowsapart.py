@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping
 import asmgen as ag
 
 
-def rows_are_apart(tensor: str, counts: Mapping[str, str], axes: Callable[[ag.Values], str] | None = None,
+def rows_are_apart(tensor: str, counts: Mapping[str, str], of_build: Callable[[ag.Values], Mapping[str, str]] | None = None,
                    reads: tuple[str, ...] = ()) -> ag.Rule:
     """No two rows of `d` elements share one: each stride is at least the span of all smaller ones. `counts` are the parameters that say how
-    many there are along each axis; a build has `axes`, by default all of them, of which the parameters `reads` say."""
+    many there are along each axis. A build that has other axes, or counts them by others, has those `of_build`, which depend on the
+    parameters `reads` too."""
     def apart(p: ag.Values) -> bool:
         span = p["d"]
-        of_build = counts if axes is None else axes(p)
-        for stride, count in sorted((p[f"{tensor}_stride_{axis}"], p[size]) for axis, size in counts.items() if axis in of_build):
+        own = counts if of_build is None else of_build(p)
+        for stride, count in sorted((p[f"{tensor}_stride_{axis}"], p[size]) for axis, size in own.items()):
             if count > 1:
                 if stride < span:
                     return False

@@ -7,7 +7,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.rope.shape import WAVES, heads_of_workgroup, most_heads, shape_of, tokens_of_grid
-from asmgen.kernels.rope.tensors import CACHES, SCALES, TENSORS, axes_of, heads_of, numbers_of, pairs_of, tensors_of, type_of
+from asmgen.kernels.rope.tensors import CACHES, SCALES, TENSORS, axes_of, heads_of, is_cache, numbers_of, pairs_of, tensors_of, type_of
 from asmgen.kernels.rows.budget import MOST
 from asmgen.kernels.rows.contract import preload_parameter
 from asmgen.kernels.rowsapart import rows_are_apart
@@ -157,9 +157,14 @@ def _even(name: str) -> ag.Rule:
 
 
 def _apart(name: str) -> ag.Rule:
-    """Of a result that the build has."""
-    return rows_are_apart(name, {"b": "b", "s": "s", "h": heads_of(name)}, lambda p: axes_of(p, name) if name in tensors_of(p) else "",
-                          ("second", "cache", "varlen"))
+    """Of a result that the build has. A token goes to any row of a cache."""
+    counts = {"b": "b", "s": "s", "h": heads_of(name)}
+
+    def of_build(p: ag.Values) -> dict[str, str]:
+        own = counts | ({"s": "slots"} if is_cache(p, name) else {})
+        return {axis: own[axis] for axis in axes_of(p, name)} if name in tensors_of(p) else {}
+
+    return rows_are_apart(name, counts, of_build, ("second", "cache", "varlen", "slots"))
 
 
 def _reaches(name: str) -> ag.Rule:

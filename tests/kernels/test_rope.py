@@ -102,6 +102,20 @@ def test_rows_of_a_second_result_do_not_overlap() -> None:
         LIBRARY.contract("gfx950", {"second": True}).resolve_run({"second": True, "s": 40, "h": 3, "y2_stride_h": 176, "y2_stride_s": 440})
 
 
+@pytest.mark.parametrize("name", ["y2", "v_cache"])
+def test_rows_of_a_cache_do_not_overlap(name: str) -> None:
+    """Heads lie one after the other, with as many rows as the cache has: fewer than there are tokens, or more."""
+    build = {"second": True, "cache": True}
+    contract = LIBRARY.contract("gfx950", build)
+    for slots, rows, taken in ((3, 3, True), (100, 100, True), (100, 99, False), (100, 40, False)):
+        launch = {**build, "s": 40, "h": 3, "slots": slots, f"{name}_stride_s": 128, f"{name}_stride_h": rows * 128}
+        if taken:
+            contract.resolve_run(launch)
+        else:
+            with pytest.raises(ContractError, match=f"rows of {name} must not overlap"):
+                contract.resolve_run(launch)
+
+
 def rotated(build: dict[str, Any], x: Any, angle: Any) -> Any:
     """y of one token with one head of 8 columns in float32."""
     one = built(LIBRARY, "gfx950", {"d": 8, "dtype": "f32", **build})
