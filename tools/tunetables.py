@@ -34,7 +34,7 @@ _BETWEEN = 8
 @click.command()
 @click.argument("kernel")
 @click.option("--gpu", required=True, type=click.Choice(sorted(GPUS)))
-@click.option("--shapes", type=int, default=len(SHAPES), help="Only so many of them.")
+@click.option("--shapes", type=click.IntRange(1, len(SHAPES)), default=len(SHAPES), help="Only so many of them.")
 @click.option("--gain", is_flag=True, help="Time nothing; say what the choice gains.")
 @click.option("--invariant", is_flag=True, help="Time nothing; say what invariant=true costs.")
 def commands(kernel: str, gpu: str, shapes: int, gain: bool, invariant: bool) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import click
 import pytest
 
 from asmgen.kernels.soonest import Contest
 from asmgen.kernels.tuned import Estimated
-from asmgen.tools.tunetables import _gain
+from asmgen.tools.tunetables import _gain, commands
 from asmgen.tuning.candidates import Candidate
 
 Times = dict[tuple[str, int, int], float]
@@ -54,3 +55,10 @@ def test_the_choice_is_beside_the_best_variant_that_serves_all_shapes() -> None:
 @pytest.mark.parametrize("rows", [[], [Estimated({})], [known({("1x1", 1, 0): 1}), known({("4x4", 1, 0): 1, ("1x1", 2, 0): 1})]])
 def test_no_variant_may_serve_all_shapes(rows: list[Estimated | Contest]) -> None:
     assert _gain(rows) == "no variant serves all shapes"
+
+
+@pytest.mark.parametrize("shapes", [-1, 0, 1000])
+def test_so_many_shapes_as_there_are(shapes: int) -> None:
+    """None would leave nothing of a file."""
+    with pytest.raises(click.BadParameter, match="is not in the range 1<=x<="):
+        commands(["gemm-bf16", "--gpu", "MI300X", "--gain", "--shapes", str(shapes)], standalone_mode=False)
