@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from asmgen.author.contract.contract import ContractError, Values
@@ -26,25 +27,27 @@ def candidates(library: Family, arch: str, given: Values, units: int = 0) -> lis
     with a number of compute units each with the values of further build parameters that the family would try there. A variant that is a
     last resort is one of them where no earlier one serves.
 
-    Raises ContractError where none serves the problem: the sentence of the last resort, which takes the most, or else of the first that
-    agrees.
+    Raises ContractError where none serves the problem: of those that have the values of build parameters that are given, the sentence of
+    the last resort, which takes the most, or else of the first.
     """
     given = {**(library.settled(given) if library.settled is not None else {}), **given}
     found: list[Candidate] = []
-    refusal: ContractError | None = None
+    refusals: list[tuple[int, ContractError]] = []
     usual = library.contract(arch, given)  # which names what there is where nothing agrees
     for variant in library.variants(arch):
         fixed = library.fixed(variant)
         wanted = {name: given.get(name, value if name in HOW else usual.parameter(name).default) for name, value in fixed.items()}
-        if wanted != fixed or (found and dict(variant.further).get("last_resort")):
+        last = bool(dict(variant.further).get("last_resort"))
+        if wanted != fixed or found and last:
             continue
         chosen = {**given, **{name: fixed[name] for name in HOW if name in fixed}}
         try:
             found += [_candidate(library, variant, one) for one in _tried(library, variant, chosen, units)]
         except ContractError as error:
-            refusal = error if dict(variant.further).get("last_resort") else refusal or error
+            refusals.append((2 if library.lacking(variant, chosen) else 0 if last else 1, error))
     if not found:
-        raise refusal or ContractError(f"{library.name} has no variant for {arch} that serves this problem")
+        raise min(refusals, key=itemgetter(0), default=(0, ContractError(
+            f"{library.name} has no variant for {arch} that serves this problem")))[1]
     return found
 
 

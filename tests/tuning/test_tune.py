@@ -82,6 +82,17 @@ def test_what_no_variant_serves_is_refused() -> None:
         candidates(family("gemm-bf16"), "gfx950", {**PRODUCT, "tile": "3x3x3"})
 
 
+def test_a_refusal_is_of_a_variant_that_has_what_is_asked() -> None:
+    """The last resort, and the first variant, have no scales of blocks; gfx942 has none with them."""
+    library, given = family("gemm-fp8"), {"m": 7, "n": 9, "k": 130, "scales": "block"}
+    with pytest.raises(ContractError, match="lda must be a multiple of 16, got 130"):
+        candidates(library, "gfx950", given)
+    with pytest.raises(ContractError, match="ldd must be"):
+        candidates(library, "gfx950", {**given, "scales": "row", "ldd": 3})
+    with pytest.raises(ContractError, match="scales must be tensor or row, got 'block'"):
+        candidates(library, "gfx942", given)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name,given,first,rows,schedules", [
     ("gemm-bf16", {"m": 1}, "1x4x1024 dot-products", {1}, {"in-order"}),

@@ -190,7 +190,7 @@ class Family:
         given = dict(values or {})
         fixed = {variant: self.fixed(variant) for variant in self.variants(arch)}
         serving = [variant for variant, own in fixed.items() if _agrees(own, given)]
-        lacking = {variant: self._lacking(variant, given) for variant in fixed}
+        lacking = {variant: self.lacking(variant, given) for variant in fixed}
         taking = [variant for variant in serving if not lacking[variant]]
         missed = {name for one in serving for name in lacking[one]}
         others = missed & self._partial()
@@ -211,7 +211,7 @@ class Family:
         """Build parameters that are served, nearest to some that may be: what the sentence names first that refuses these. Raises
         ContractError where no variant serves any that are near."""
         fixed = {one: self.fixed(one) for one in self.variants(arch)}
-        refused = {one: self._lacking(one, values) or self._refused(one, values) for one in fixed}
+        refused = {one: self.lacking(one, values) or self._refused(one, values) for one in fixed}
         try:
             variant = self.select(arch, values)
             given = dict(values)
@@ -225,7 +225,7 @@ class Family:
 
     def _server(self, arch: str, given: Values) -> Variant | None:
         """The first variant of an architecture that serves a request, or nothing."""
-        return next((one for one in self.variants(arch) if _agrees(self.fixed(one), given) and not self._lacking(one, given)
+        return next((one for one in self.variants(arch) if _agrees(self.fixed(one), given) and not self.lacking(one, given)
                      and not self._refused(one, given)), None)
 
     def _refused(self, variant: Variant, given: Values) -> list[str]:
@@ -238,7 +238,7 @@ class Family:
             return [error.sentence]
         return [rule.sentence for rule in self.rules if build.keys() >= set(rule.reads) and not rule.holds(build)]
 
-    def _lacking(self, variant: Variant, given: Values) -> list[str]:
+    def lacking(self, variant: Variant, given: Values) -> list[str]:
         """The build parameters for which a variant, which does not fix them, has other choices than what is asked, and those that are
         asked and that other variants have alone, but for switches that are off."""
         fixed, own = self.fixed(variant), self._own(variant)
