@@ -269,12 +269,15 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     facts = tuple((name, found) for name, (_, found) in places.items())
     try:
         plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant)
-    except _NotServed:
+    except _NotServed as refusal:
         matrices = {name: tensors[name] for name in "abcd" if name in tensors}
         copies = {} if copied or stream is not None else dense_copies(matrices, dict(facts))
         if not copies:
             raise
-        made = _ready(of, {**tensors, **copies}, alpha, beta, device, stream, invariant, copied=True)
+        try:
+            made = _ready(of, {**tensors, **copies}, alpha, beta, device, stream, invariant, copied=True)
+        except _NotServed:
+            raise refusal from None
         return replace(made, copied=out if "d" in copies else None)
     k = places["a"][1][0][-1]
     if plan.elements and math.prod(places["d"][1][0]) * k >= _WORTH and stream is None and not invariant and not copied:
@@ -391,10 +394,8 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
         contract = library.contract(arch, build)
         values = contract.resolve_run({**build, **given})
     except ContractError as error:
-        k = given["k"]
-        # blocks of scales have no kernel that loads element by element
-        works = f"{k + -k % BLOCK} columns of A and B, zeros the last ones," if block.items() <= given.items() else "contiguous copies"
-        raise _NotServed(f"{of.name} of m={given['m']}, n={given['n']}, k={k}, batch={given['batch']} with A by "
+        works = _lines_of_blocks(given["k"]) if block.items() <= given.items() else "contiguous copies"
+        raise _NotServed(f"{of.name} of m={given['m']}, n={given['n']}, k={given['k']}, batch={given['batch']} with A by "
                           f"{given['a_layout']}s, B^T by {given['b_layout']}s and out by {given['d_layout']}s: {error.sentence}; "
                           f"{works} would work") from error
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
@@ -402,6 +403,12 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
     unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.axes)
     launches = launch_list(code_object(library, arch, build), contract, values)
     return _Plan(launches, values["schedule"] == ELEMENTS, numbers, unread, scaling.axes, scaling.by_columns)
+
+
+def _lines_of_blocks(k: int) -> str:
+    """What kernels take where a scale belongs to a block: none of them loads element by element."""
+    rows = f"A and B^T by rows of {k + -k % ALIGNMENT} columns{', zeros the last ones' if k % ALIGNMENT else ''}"
+    return f"{rows}, from a multiple of {ALIGNMENT} bytes on,"
 
 
 def _check_axes(of: Called, shapes: Mapping[str, tuple[int, ...]]) -> None:

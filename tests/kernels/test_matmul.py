@@ -134,6 +134,22 @@ def test_scales_of_blocks_have_no_kernel_for_gfx942() -> None:
         gemm.fp8(a, b, a_scale=scales[0], b_scale=scales[1], device=device)
 
 
+@pytest.mark.parametrize(("k", "works"), [(130, "144 columns, zeros the last ones, from"), (256, "256 columns, from")])
+def test_rows_with_scales_of_blocks_begin_at_multiples_of_16_bytes(k: int, works: str) -> None:
+    a, b = drawn(1, (5, k + 10), E4M3)[:, :k], drawn(2, (7, k + 10), E4M3)[:, :k]
+    scales = {name: TorchTensor(np.ones((rows, -(-k // 128)), np.float32)) for name, rows in (("a_scale", 5), ("b_scale", 1))}
+    with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match=f"lda must be a multiple of 16.*by rows of {works}"):
+        gemm.fp8(TorchTensor(a), TorchTensor(b), TorchTensor(np.empty((5, 7), BF16)), **scales, stream=1, device=device)
+
+
+def test_where_copies_serve_no_better_the_tensors_are_refused() -> None:
+    """257 columns of B are no whole dwords; a copy has rows of 300 bytes."""
+    a, b, out = drawn(1, (2, 304), E4M3)[:, :300], drawn(2, (300, 272), E4M3)[:, :257].T, TorchTensor(np.empty((2, 257), BF16))
+    scales = {"a_scale": TorchTensor(np.ones((2, 3), np.float32)), "b_scale": TorchTensor(np.ones((3, 3), np.float32))}
+    with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match=r"by columns.*n must be .* 4 bytes.* of 304 columns"):
+        gemm.fp8(TorchTensor(a), TorchTensor(b), out, **scales, device=device)
+
+
 def test_views_that_no_kernel_reads_are_copied() -> None:
     a, b, bias = drawn(1, (3, 8, 128))[..., ::2], drawn(2, (64, 24)), drawn(3, (48,))[::2]
     with EmulatedDevice("gfx950") as device:
