@@ -390,6 +390,18 @@ def test_last_steps_are_parts_that_lanes_and_waves_share() -> None:
     assert {1, 7, 8, 513, 519, 520} <= {int(one["k"]) for one in found} and all(one["lda"] == 1024 for one in found)
 
 
+@pytest.mark.parametrize(("any_k", "cut"), [(True, {1, 8, 65, 72, 104}), (False, set[int]())])
+def test_steps_of_bytes_are_cut(any_k: bool, cut: set[int]) -> None:
+    """Rows as long as K begin at multiples of 16 bytes for one number of elements alone of the first ones."""
+    library, build = family("gemm-fp8"), {"tile": "16x32x128", "scales": "block", "any_k": any_k}
+    variant = library.select("gfx950", build)
+    contract, work = library.contract_of(variant, build), library.work
+    resolved = contract.resolve_build(build)
+    assert work is not None
+    found = [int(one["k"]) for one in cut_steps(contract, resolved, lambda values: work(values, variant).steps.tolist())]
+    assert cut <= {*found} and bool(found) == any_k
+
+
 def test_heads_and_batches_are_launched_thrice_with_strides_of_their_own() -> None:
     """Heads of Q share those of K, and nothing takes one stride for another. Rows that tiles divide are no such sizes."""
     contract, build = (library := family("attention-forward")).contract("gfx950", {}), library.contract("gfx950", {}).resolve_build({})

@@ -142,8 +142,8 @@ def cut_steps(contract: KernelContract, build: Values, steps: Callable[[Values],
     """Launches whose last step is a part of one: an element to 16 bytes of them more than each quarter of a step, which waves and lanes
     share, in rows as far apart as whole steps are. Each part may have code of its own."""
     for size in lengths(contract, build, steps):
-        least, step = (int(some[1][size.name]) - int(some[0][size.name]) for some in (size.fine, size.coarse))
-        for quarter, rest in product((2, 0, 3, 1), range(APART, 0, -1)) if step > least else ():
+        step = int(size.coarse[1][size.name]) - int(size.coarse[0][size.name])
+        for quarter, rest in product((2, 0, 3, 1), range(APART, 0, -1)) if step > contract.parameter(size.name).multiple_of else ():
             whole = _resolved(contract, build, size.coarse[0]) or {}
             rows = {one.name: whole[one.name] for one in contract.parameters
                     if one.kind == "run" and one.default_from and one.name in whole}
