@@ -119,3 +119,11 @@ def test_waits_are_needed_and_all_code_is_reached() -> None:
     reports += [run(ODD_BF16, {"m": 4, "n": n, "k": 9, "beta": beta}) for n in (4, 5) for beta in (0.0, 0.5)]
     assert all(report.passed for report in reports)
     assert executed(odd.kernel.program, [report.launches[0].result.counts for report in reports]).missing == ()
+
+
+def test_an_only_corner_stands_in_no_loop() -> None:
+    """A loop over the corners of a wave's accumulators goes round where there are several, as in the default product."""
+    program, several = built(7).kernel.program, build_kernel(family("gemm-bf16"), "gfx950", {}, verify=False).kernel.program
+    rounds = [[one.target for one in judged.instructions if (one.target or "").startswith("corner_")] for judged in (program, several)]
+    assert any(label.startswith("of_corner") or label.startswith("next_corner") for label in program.labels)
+    assert not rounds[0] and rounds[1]

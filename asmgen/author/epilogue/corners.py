@@ -57,10 +57,12 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
     count = len(beside[0]) if beside else 0
     held = k.registers.vgprs(count, "beside_corner", align=2, note="what goes with them") if count else None
     loop, body, following = k.fresh("corner"), k.fresh("of_corner"), k.fresh("next_corner")
+    several = len(corners) > 1  # a loop of one round would be a branch that is never taken
     with k.scratch("corner_number", file="s") as number, k.scratch("corner_row", file="s") as row, \
             k.scratch("corner_column", file="s") as column:
-        k.s_mov_b32(number, 0)
-        k.label(loop)
+        if several:
+            k.s_mov_b32(number, 0)
+            k.label(loop)
         labels = [k.fresh(f"corner_{position}") for position in range(1, len(corners))]
         for position, label in enumerate(labels, 1):
             k.s_cmp_eq_u32(number, position)
@@ -89,9 +91,10 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
         k.s_cbranch_scc1(following)
         yield MovedCorner(Corner(moved, 0, 0), row, column, held, parts)
         k.label(following)
-        k.s_add_u32(number, number, 1)
-        k.s_cmp_lt_u32(number, len(corners))
-        k.s_cbranch_scc1(loop)
+        if several:
+            k.s_add_u32(number, number, 1)
+            k.s_cmp_lt_u32(number, len(corners))
+            k.s_cbranch_scc1(loop)
     if not in_place:
         k.registers.release("corner")
     if held is not None:
@@ -125,10 +128,11 @@ def each_part(k: TileBuilder, at: MovedCorner, rows: Reg) -> Iterator[Reg]:
         for to, source in zip(at.corner.tile.registers, at.parts[0].registers, strict=True):
             k.v_accvgpr_read_b32(to, source)
         yield row
-        k.s_add_u32(row, row, at.corner.tile.rows)
-        k.s_cmp_ge_u32(row, rows)
-        k.s_cbranch_scc1(done)
-        k.s_add_u32(number, number, 1)
-        k.s_cmp_lt_u32(number, len(at.parts))
-        k.s_cbranch_scc1(loop)
+        if len(at.parts) > 1:
+            k.s_add_u32(row, row, at.corner.tile.rows)
+            k.s_cmp_ge_u32(row, rows)
+            k.s_cbranch_scc1(done)
+            k.s_add_u32(number, number, 1)
+            k.s_cmp_lt_u32(number, len(at.parts))
+            k.s_cbranch_scc1(loop)
         k.label(done)
