@@ -14,7 +14,7 @@ from asmgen.emulator.terms.decisions import Decision
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
-from asmgen.tools.proofs.actinglaunches import acting_launches
+from asmgen.tools.proofs.actinglaunches import acting_launches, longer_launches
 from asmgen.tools.proofs.addressrun import run_addresses
 from asmgen.tools.proofs.contractlimits import greatest_grid, limit_launches
 from asmgen.tools.proofs.guards import Guards
@@ -199,6 +199,20 @@ def test_launches_that_are_made_change_few_numbers_first() -> None:
     changed = [{name for name in ("m", "n", "k", "batch") if one[name] != base[name]} for one in found]
     assert len(changed[0]) == 1 and {"m", "k"} in changed and all(one["k"] <= 256 for one in found) and base not in found
     assert max(map(len, changed)) > 2 and len({tuple(sorted(one.items())) for one in found}) == len(found)
+
+
+def test_launches_come_where_a_base_does_after_more_rounds() -> None:
+    """A tail of 5 after a whole step, with strides that its odd length needs, and other numbers as in the short launch."""
+    built = build_kernel(family("gemm-bf16"), "gfx950", {"tile": "1x4x1024", "schedule": "dot-products"}, verify=False)
+    contract, build = built.kernel.contract, built.kernel.parameters
+    short, base, whole = (contract.resolve_run({**build, **one}) for one in (
+        {"m": 1, "n": 2, "k": 8}, {"m": 300, "n": 40, "k": 5, "lda": 16, "ldb": 16}, {"m": 7, "n": 8, "k": 64}))
+    longer = list(longer_launches(contract, short, [base], [whole]))
+    found = [{name: one[name] for name in ("m", "n", "k", "lda") if name in one} for one in longer]
+    assert {"m": 1, "n": 2, "k": 69, "lda": 80} in found and {"m": 300, "n": 40, "k": 69, "lda": 80} in found
+    assert {"m": 307, "n": 2, "k": 8} in found and not list(longer_launches(contract, short, [], [whole]))
+    made = list(islice(acting_launches(contract, build, [short], lambda values: values["k"] < 70, longer), 100))
+    assert made[0] in longer and all(one["k"] < 70 for one in made)
 
 
 def test_sizes_that_were_alike_and_axes_of_one_workgroup_are_unknown() -> None:

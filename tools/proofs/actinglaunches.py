@@ -7,8 +7,8 @@ Who looks for one computes terms in them, without a run. So they come in an orde
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, combinations
 from typing import Any
 
 from asmgen.author.contract.contract import KernelContract, Parameter, Values
@@ -23,11 +23,26 @@ _GROUPS = 256
 """Workgroups that a launch has at most."""
 
 
-def acting_launches(contract: KernelContract, build: Values, bases: Sequence[Values],
-                    fits: Callable[[dict[str, Any]], bool]) -> Iterator[dict[str, Any]]:
-    """Launches that fit, each once, as callers give them. `bases` are resolved parameters of launches that ran."""
+def longer_launches(contract: KernelContract, short: Values, bases: Sequence[Values], ran: Sequence[Values]) -> Iterator[dict[str, Any]]:
+    """Launches that come where one of the bases does, after more rounds or in more tiles: one number is as large as those of a base and of
+    another launch that ran are together, and so is what follows from sizes, as strides do, or that follows again. The others are as in a
+    short launch or in the base."""
+    own = [one for one in contract.parameters if one.kind == "run" and one.type is int]
+    follow = [one.name for one in own if one.default_from]
+    for base, beside in ((one, other) for one in bases for other in (short, one)):
+        for name in [one.name for one in own if not one.default_from and type(base.get(one.name)) is int]:
+            for other in {other[name]: other for other in ran if type(other.get(name)) is int}.values():
+                longer = given_numbers(contract, beside) | {name: base[name] + other[name]}
+                yield longer
+                yield longer | {one: base[one] + other[one] for one in follow if one in base and one in other}
+
+
+def acting_launches(contract: KernelContract, build: Values, bases: Sequence[Values], fits: Callable[[dict[str, Any]], bool],
+                    first: Iterable[dict[str, Any]] = ()) -> Iterator[dict[str, Any]]:
+    """Launches that fit, each once, as callers give them, those that are given `first` before. `bases` are resolved parameters of launches
+    that ran."""
     seen = {tuple(sorted(dict(base).items())) for base in bases}
-    for changed in _changes(contract, bases):
+    for changed in chain(first, _changes(contract, bases)):
         if groups_of(contract, build, changed) > _GROUPS:
             continue
         resolved = dict(contract.resolve_run({**build, **changed}))

@@ -19,7 +19,7 @@ import numpy as np
 from asmgen.author.family.family import Family
 from asmgen.program.program import Program
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
-from asmgen.tools.proofs.limitlaunches import SIDE, Lack, LimitCheck, Meets, SeenAtLimits, Truths
+from asmgen.tools.proofs.limitlaunches import SIDE, WAY, Lack, LimitCheck, Meets, SeenAtLimits, Truths
 from asmgen.tools.proofs.onesidedcomparisons import OneSidedComparisons
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
 from asmgen.tools.running.build import Built
@@ -51,9 +51,9 @@ class Launched:
 @dataclass
 class AddressClaim:
     """A claim that is proven but for what addresses are for all sizes. `ran` are launches that ran and were not followed, `others` makes
-    more that may `run`, which gives None for one that tells nothing, and is made of a `short` one where that can be. `one_sided` are
-    comparisons with the one outcome that they had. It takes the processor's time `until`, for other sides of selections until
-    `sides_until`."""
+    more that may `run`, first longer ones than those given, which come where ways lack. What runs gives None where it tells nothing, and is
+    made of a `short` one where that can be. `one_sided` are comparisons with the one outcome that they had. It takes the processor's time
+    `until`, for other sides of selections until `sides_until`."""
 
     family: Family
     built: Built
@@ -61,7 +61,7 @@ class AddressClaim:
     until: float
     sides_until: float
     ran: list[Launched]
-    others: Callable[[], Iterator[dict[str, Any]]]
+    others: Callable[[Sequence[Mapping[str, Any]]], Iterator[dict[str, Any]]]
     run: Callable[[Mapping[str, Any]], Launched | None]
     short: Mapping[str, Any] = field(default_factory=dict)
     one_sided: Callable[[], Mapping[int, bool]] = dict
@@ -146,14 +146,18 @@ class AddressClaim:
 
     def _made(self, lacks: Lacks) -> Launched | None:
         """A launch that is run for what lacks, of those of which some at once are computed the one that meets most."""
-        others = (one for one in (self.others() if lacks else ()) if one not in self._made_before)
+        come = [check.report.parameters for check, own in lacks if any(kind == WAY for kind, _ in own)]
+        others = (one for one in (self.others(come) if lacks else ()) if one not in self._made_before)
         while time.process_time() < self.until and (some := list(islice(others, _AT_ONCE))):
             met = self._met_by(some, lacks)
             for number in sorted(range(len(some)), key=lambda number: -len(met[number])):
                 if met[number]:
-                    self._tried.update(met[number])
                     self._made_before.append(some[number])
-                    launched = self.run(self._resolved(self._smaller(some[number], len(met[number]), lacks)))
+                    values = self._resolved(self._smaller(some[number], len(met[number]), lacks))
+                    if any(check.report.parameters == values for check in self._checks):
+                        continue  # it was followed, and did not come there
+                    self._tried.update(met[number])
+                    launched = self.run(values)
                     if launched is not None:
                         return launched
         return None

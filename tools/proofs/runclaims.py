@@ -18,7 +18,7 @@ from asmgen.author.family.family import Family
 from asmgen.emulator.carried.comparisons import Compared, Sides
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
-from asmgen.tools.proofs.actinglaunches import acting_launches, given_numbers
+from asmgen.tools.proofs.actinglaunches import acting_launches, given_numbers, longer_launches
 from asmgen.tools.proofs.addressclaim import AddressClaim, Launched
 from asmgen.tools.proofs.algebrarun import SEED, run_algebra
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches, Nearest
@@ -345,8 +345,9 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
             raise
         return ran.launched[-1]
 
-    def others() -> Iterator[dict[str, Any]]:
-        return acting_launches(contract, build, ran.shortest(), ran.fits(family, built))
+    def others(come: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        longer = longer_launches(contract, ran.shortest()[0], come, [one.values for one in ran.launched])
+        return acting_launches(contract, build, ran.shortest(), ran.fits(family, built), longer)
 
     waiting = [one for one in ran.launched if one not in chosen]
     addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run,
