@@ -109,7 +109,7 @@ def _largest(contract: KernelContract, build: Values, values: dict[str, Any], pa
 def _resolved(contract: KernelContract, build: Values, values: Values) -> dict[str, Any] | None:
     """None where the contract refuses a launch."""
     try:
-        resolved: dict[str, Any] = contract.resolve_run({**build, **values})
+        resolved: dict[str, Any] = contract.resolve_run({**build, **values}, near=False)
         contract.grid_of(resolved)
     except AsmgenError:
         return None

@@ -292,6 +292,6 @@ def several_workgroups(contract: KernelContract, build: Values, given: list[dict
 
 def _resolved(contract: KernelContract, build: Values, values: Values) -> dict[str, Any] | None:
     try:
-        return dict(contract.resolve_run({**build, **values}))
+        return dict(contract.resolve_run({**build, **values}, near=False))
     except AsmgenError:
         return None

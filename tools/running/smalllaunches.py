@@ -144,7 +144,7 @@ def apart(contract: KernelContract, build: Values, values: dict[str, Any]) -> di
     for parameter in contract.parameters:
         if parameter.kind == "run" and parameter.default_from:
             place += 1
-            resolved: dict[str, Any] = contract.resolve_run({**build, **values})
+            resolved: dict[str, Any] = contract.resolve_run({**build, **values}, near=False)
             larger = values | {parameter.name: resolved[parameter.name] + place * max(APART, parameter.multiple_of)}
             values = larger if groups_of(contract, build, larger) == size else values
     return values
@@ -194,7 +194,7 @@ def _legal(parameter: Parameter, value: Value) -> bool:
 def groups_of(contract: KernelContract, build: Values, values: Values) -> int:
     """Workgroups of a launch; very many where the contract refuses it."""
     try:
-        x, y, z = contract.grid_of(contract.resolve_run({**build, **values}))
+        x, y, z = contract.grid_of(contract.resolve_run({**build, **values}, near=False))
     except AsmgenError:
         return REFUSED
     return x * y * z

@@ -336,15 +336,15 @@ class KernelContract:
         self._check_rules(resolved)
         return resolved
 
-    def resolve_run(self, values: Values) -> dict[str, Value]:
+    def resolve_run(self, values: Values, near: bool = True) -> dict[str, Value]:
         """All parameters of a launch, build and run, defaults filled in.
 
-        A missing, unknown or illegal one and a broken rule are ContractErrors.
+        A missing, unknown or illegal one and a broken rule are ContractErrors, which say build parameters that would work if `near` is set.
         """
         for name in values:
             self.parameter(name)
         resolved = self._resolve(values, ("build", "run"))
-        self._check_rules(resolved)
+        self._check_rules(resolved, near)
         return resolved
 
     def _resolve(self, values: Values, kinds: tuple[str, ...]) -> dict[str, Value]:
@@ -369,12 +369,12 @@ class KernelContract:
             raise ContractError(f"{self.name} needs {needs}; give {' '.join(f'-p {parameter.name}=VALUE' for parameter in missing)}")
         return resolved
 
-    def _check_rules(self, resolved: Values) -> None:
+    def _check_rules(self, resolved: Values, near: bool = True) -> None:
         for rule in self.rules:
             if all(name in resolved for name in rule.reads) and not rule.holds(resolved):
-                near = " or ".join(map(written, self.near_builds(resolved)))
+                builds = " or ".join(map(written, self.near_builds(resolved) if near else ()))
                 raise ContractError(f"{rule.sentence}, got {', '.join(f'{name}={resolved[name]}' for name in rule.reads)}"
-                                    f"{f'; {near} would work' if near else ''}")
+                                    f"{f'; {builds} would work' if builds else ''}")
 
     def near_builds(self, resolved: Values) -> list[dict[str, Any]]:
         """The smallest changes of build parameters after which no rule is broken."""
