@@ -47,13 +47,14 @@ def _strides(build: dict[str, Any], m: int, n: int, k: int) -> dict[str, int]:
     *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[:-1]), CASES[-1]], ids=lambda one: str(one)[:40])
 def test_any_k_is_served(name: str, arch: str, build: dict[str, Any], depths: tuple[int, ...]) -> None:
     """Depths below a step, one column after a step, one before the next, with parts that have the K tail alone or none of it; even ones
-    with whole tiles, whose epilogue overlaps the last step where there is no tail."""
+    with whole tiles, whose epilogue overlaps the last step where there is no tail. Scales of blocks are those of each of two matrices."""
     one = _built(name, arch, tuple(build.items()))
     for k in depths:
         m, n = (int(size) for size in build["tile"].split("x")[:2])
         if k % 2:
             m, n = (m - 28, 140) if build.get("scales") == "block" else (36, 20)  # of both halves, and of two blocks of B
-        shape = {"m": m, "n": n, "k": k, **_strides(build, m, n, k)}
+        batch = 2 if build.get("scales") == "block" and m < 64 else 1
+        shape = {"m": m, "n": n, "k": k, "batch": batch, **_strides(build, m, n, k)}
         parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
         report = run_kernel(family(name), one, parameters, "emulator", NONFINITE, Options(order="random:5"), program=one.kernel.program)
         assert report.passed and report.untouched and not report.findings, (k, report)
