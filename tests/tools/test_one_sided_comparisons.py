@@ -20,10 +20,13 @@ TURNS = {
     "lanes by rows": _LANES.format("v_cmp_gt_u32 vcc, 0x100000, v4\n"), "one row": _LANES.format("v_cmp_ne_u32 vcc, 0x12345, v4\n"),
     "all lanes by rows": "s_cmp_lt_u32 s2, 0x100000\ns_cselect_b64 exec, exec, 0\n",
     "by a bit": "s_bitcmp1_b32 s2, 20\ns_cselect_b64 exec, 0, exec\n", "by no bit": "s_bitcmp0_b32 s2, 20\ns_cselect_b64 exec, exec, 0\n",
+    "by 16 bits": "s_cmpk_lt_u32 s2, 0x9000\ns_cselect_b64 exec, exec, 0\n",
+    "by 16 bits with a sign": "s_cmpk_gt_i32 s2, 0x7000\ns_cselect_b64 exec, 0, exec\n",
     "a wave": "s_cmp_ge_i32 s2, 0x100000\ns_cbranch_scc1 over\ns_nop 0\nover:\n"}
 STAY = {
     "rows that are none": _LANES.format("v_cmp_gt_u32 vcc, 0x40000000, v4\n"), "no row": _LANES.format("v_cmp_ne_u32 vcc, -1, v4\n"),
     "a bit of no row": "s_bitcmp1_b32 s2, 30\ns_cselect_b64 exec, 0, exec\n", "lanes": _LANES.format("v_cmp_gt_u32 vcc, 64, v0\n"),
+    "no row, by 16 bits": "s_cmpk_ge_i32 s2, 0x9000\ns_cselect_b64 exec, exec, 0\n",
     "some rows of the launch": "s_cmp_eq_u32 s2, 2\ns_cselect_b64 exec, exec, exec\n"}
 
 

@@ -168,15 +168,15 @@ def bind_scalar(instruction: Instruction, carrier: HandleCarrier, state: TermSta
 
 
 def bind_comparison(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Action | None:
-    """s_cmp and s_bitcmp: SCC is a term of what they compare. None for others."""
+    """s_cmp, s_cmpk and s_bitcmp: SCC is a term of what they compare. None for others."""
     truth = scalar_truth(instruction, carrier, state)
     return None if truth is None else lambda group: state.keep_scc(carrier.machine, group, truth(group))
 
 
 def scalar_truth(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Callable[[Group], TermFlag] | None:
-    """What s_cmp and s_bitcmp say; None for others."""
+    """What s_cmp, s_cmpk and s_bitcmp say; None for others."""
     name, machine, words = instruction.name, carrier.machine, state.words
-    if name.startswith("s_cmp_"):
+    if name.startswith(("s_cmp_", "s_cmpk_")):
         _, _, relation, kind = name.split("_")
         means: Any = lambda domain, a, b: domain.compare(relation, kind == "i32", a, b)  # noqa: E731
     elif name in meaning.BIT_COMPARE:
@@ -184,7 +184,11 @@ def scalar_truth(instruction: Instruction, carrier: HandleCarrier, state: TermSt
     else:
         return None
     kinds = [spec.type for spec in instruction.form.operands]
-    values = [fetch_scalar(machine, operand, kind) for operand, kind in zip(instruction.operands, kinds, strict=True)]
+    sources: list[Any] = list(instruction.operands)
+    if name.startswith("s_cmpk_"):  # its 16 bits are extended as the relation compares
+        kinds[1] = kinds[0]
+        sources[1] = sources[1] % (1 << 16) if kinds[0] == "u32" else (sources[1] + (1 << 15)) % (1 << 16) - (1 << 15)
+    values = [fetch_scalar(machine, operand, kind) for operand, kind in zip(sources, kinds, strict=True)]
     handles = [_scalar_handles(carrier, operand, kind) for operand, kind in zip(blank(instruction).operands, kinds, strict=True)]
     return lambda group: means(words, *(state.word(value(group), handle(group)) for value, handle in zip(values, handles, strict=True)))
 
