@@ -21,6 +21,7 @@ from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Polynomials, Term
 from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS
 from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
+from asmgen.tools.proofs.comparedsides import compared_sides
 from asmgen.tools.proofs.launchvalues import given_numbers
 from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
 
@@ -125,14 +126,16 @@ class IdleParts:
         return b"".join(sorted(self._functions[number] + b"".join(sorted(self._seen.left[self._functions[number]])) for number in numbers))
 
     def _held(self, report: AddressReport, contract: KernelContract) -> Iterator[tuple[int, list[Term]]]:
-        """The functions in addresses, each with the forms that it has in all lanes of waves that came there. A row may be limited to the
-        last one in waves that store nothing then: at the limits it is not known which lanes are left."""
+        """The functions in addresses and comparisons, each with the forms that it has in all lanes of waves that came there. A row may be
+        limited to the last one in waves that store nothing then: at the limits it is not known which lanes are left."""
         made, total = dict[frozenset[int], int](), 0
         for sequence in report.sequences:
             if sequence.what in ("address", "offset"):
                 waves_there = report.reached[id(sequence.instruction)]
                 for term in sequence.terms:
                     made[waves_there] = made.get(waves_there, 0) | (self._makings.of(term) if term is not None else 0)
+        for (_, side), waves_there in compared_sides(report).items():
+            made[waves_there] = made.get(waves_there, 0) | self._makings.of(side)
         for mask in made.values():
             total |= mask
         waves, values = self._samples(report, contract, sorted({wave for group in made for wave in group}))

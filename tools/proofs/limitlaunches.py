@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from asmgen.emulator.terms.identities import Identities
 from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Polynomials, Term
 from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
+from asmgen.tools.proofs.comparedsides import compared_sides
 from asmgen.tools.proofs.contractlimits import limit_launches
 from asmgen.tools.proofs.guards import Guards
 from asmgen.tools.proofs.idleparts import FormsSeen, IdleParts
@@ -89,7 +90,8 @@ class _Access:
 class _Formula:
     """A part of addresses that wraps off, of the sequence's address or offset, where waves come by decisions: without `leading` they would
     not, from `open` both ways lead there. `others` are instructions with the same part and decisions, `accesses` what they access, with the
-    waves of a workgroup. An `inner` part is one that another makes of what wraps: shifted to the right, or in a function."""
+    waves of a workgroup. An `inner` part is one that another makes of what wraps: shifted to the right, or in a function. Of a side of a
+    comparison, which no access has, `compared` are the waves that compare it."""
 
     part: Term
     sequence: AddressSequence
@@ -98,11 +100,12 @@ class _Formula:
     accesses: dict[_Access, set[int]] = field(default_factory=dict)
     others: dict[int, str] = field(default_factory=dict)
     inner: bool = False
+    compared: frozenset[int] = frozenset()
 
     @property
     def waves(self) -> set[int]:
-        """Of all accesses."""
-        return set[int]().union(*self.accesses.values())
+        """Of all accesses, or of the comparison."""
+        return set(self.compared).union(*self.accesses.values())
 
 
 def wrapped_part(report: AddressReport, term: Term) -> Term:
@@ -192,7 +195,7 @@ class LimitCheck:
             if time.process_time() > until:
                 return f"the time was over before {len(parts)} formulas that may wrap were computed at the contract's limits"
             try:
-                first = self._first(samples, formula)
+                first = self._first(samples, formula) if not formula.compared else None
                 if formula.inner and first is None:
                     self._note_idle(samples, formula, launches)
             except (KeyError, TypeError, ValueError) as error:
@@ -294,7 +297,19 @@ class LimitCheck:
                     formula.others[at] = sequence.instruction.text
                     new.add(seen)
         self.judged.formulas.update(new)
-        return [*found.values()]
+        return [*found.values(), *self._sides()]
+
+    def _sides(self) -> Iterator[_Formula]:
+        """Sides of comparisons that are made of what did nothing."""
+        idle = sum(1 << number for number in self._forms)
+        instructions = {id(one): one for one in self.report.program.instructions}
+        for (which, side), waves in compared_sides(self.report).items():
+            part = tuple(one for one in side if self._makings.of((one,)) & idle)
+            key = b"compared", b"%d" % self.guards.position(instructions[which]), self._identities.of(part), self._inside(part)
+            if part and key not in self.judged.formulas:
+                self.judged.formulas.add(key)
+                there = AddressSequence(instructions[which], "truth", tuple(waves), (side,))
+                yield _Formula(part, there, (), (), inner=True, compared=frozenset(wave % self.waves for wave in waves))
 
     def _as_offset(self, offsets: Sequence[AddressSequence], wave: int, place: int, part: Term) -> bool:
         """Whether an address wraps where its offset does, which is judged by the buffer's end."""
@@ -420,7 +435,9 @@ class LimitCheck:
         if formula.inner:
             off = off - (otherwise or samples.unwrapped(self._without)).of(formula.part)
         left &= np.asarray(off != 0, bool)
-        if left.any():
+        if formula.compared:
+            left &= self._in_its_round(values, formula, off)
+        if left.any() and formula.accesses:
             left &= np.logical_or.reduce([np.isin(samples.waves, [*waves]) & self._falls(values, access, formula, off)
                                           for access, waves in formula.accesses.items()])
         for decision in formula.open if left.any() else ():
@@ -430,6 +447,12 @@ class LimitCheck:
                 left &= ~other
         row = int(np.argmax(left))
         return (row, int(off[row])) if left[row] else None
+
+    @staticmethod
+    def _in_its_round(values: TermValues, formula: _Formula, off: Numbers) -> Truths:
+        """Where a side of a comparison is not below 0 as launches show it: what is left of a loop is, in rounds that a launch has not."""
+        (side,) = formula.sequence.terms
+        return np.asarray(values.of(side or ()).astype(object) - off >= 0, bool)
 
     def _near(self, values: TermValues, term: Term) -> Truths:
         """Where an address, if nothing of it is cut, lies beside its pointer: farther than pointers are apart, it would look like one at
