@@ -12,22 +12,43 @@ from collections import Counter
 
 from asmgen.emulator.terms.decisions import Decision
 from asmgen.program.controlflow import control_flow
-from asmgen.program.program import Instruction
+from asmgen.program.program import Instruction, Program
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.constantways import ConstantWays
 from asmgen.tools.proofs.samebranches import SameBranches
 
 
-class Guards:
-    """Of the launch of a report."""
+class ProgramWays:
+    """Where the branches of a program lead, which is the same in all of its launches: each is followed once."""
 
-    def __init__(self, report: AddressReport) -> None:
-        self._report = report
-        self._flow = control_flow(report.program)
-        self._ways = ConstantWays(report.program, self._flow)
-        self._same = SameBranches(report.program, self._flow)
+    def __init__(self, program: Program) -> None:
+        self.program, self.flow = program, control_flow(program)
+        self.position = {id(instruction): number for number, instruction in enumerate(program.instructions)}
+        self._ways, self._same = ConstantWays(program, self.flow), SameBranches(program, self.flow)
         self._one_way: dict[int, bool] = {}
-        self._position = {id(instruction): number for number, instruction in enumerate(report.program.instructions)}
+        self._reached: dict[tuple[int, bool, bool], frozenset[int]] = {}
+
+    def goes_one_way(self, branch: int) -> bool:
+        """As `SameBranches`."""
+        if branch not in self._one_way:
+            self._one_way[branch] = self._same.goes_one_way(branch)
+        return self._one_way[branch]
+
+    def after(self, branch: int, taken: bool, once: bool) -> frozenset[int]:
+        """As `ConstantWays`."""
+        way = branch, taken, once
+        if way not in self._reached:
+            self._reached[way] = self._ways.after(*way)
+        return self._reached[way]
+
+
+class Guards:
+    """Of the launch of a report. `ways` are those of its program, where they are known."""
+
+    def __init__(self, report: AddressReport, ways: ProgramWays | None = None) -> None:
+        self._report = report
+        self.ways = ways if ways is not None and ways.program is report.program else ProgramWays(report.program)
+        self._flow, self._position = self.ways.flow, self.ways.position
         self._once: dict[int, list[tuple[int, Decision]]] = {}
         self._held: dict[int, set[bool]] = {}
         for branch, _, held in (one for met in report.decisions.by_wave.values() for one in met):
@@ -35,7 +56,6 @@ class Guards:
         self._alike: dict[int, list[tuple[int, Decision]]] = {}
         self._around: list[frozenset[int]] | None = None
         self._loops: dict[int, frozenset[int]] = {}
-        self._reached: dict[tuple[int, bool, bool], frozenset[int]] = {}
         self._both: dict[tuple[int, int, int], tuple[tuple[Decision, ...], tuple[Decision, ...]]] = {}
 
     @property
@@ -98,14 +118,8 @@ class Guards:
         return self._loops[block]
 
     def _goes_one_way(self, decision: Decision) -> bool:
-        position = self._position[id(decision.branch)]
-        if position not in self._one_way:
-            self._one_way[position] = self._same.goes_one_way(position)
-        return self._one_way[position]
+        return self.ways.goes_one_way(self._position[id(decision.branch)])
 
     def _otherwise(self, decision: Decision, once: bool) -> frozenset[int]:
         """The blocks that can follow a branch that goes the other way, each time or up to where it is met again."""
-        way = self._position[id(decision.branch)], not decision.taken, once
-        if way not in self._reached:
-            self._reached[way] = self._ways.after(*way)
-        return self._reached[way]
+        return self.ways.after(self._position[id(decision.branch)], not decision.taken, once)

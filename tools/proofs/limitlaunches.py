@@ -26,7 +26,7 @@ from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.comparedsides import compared_sides
 from asmgen.tools.proofs.contractlimits import limit_launches
-from asmgen.tools.proofs.guards import Guards
+from asmgen.tools.proofs.guards import Guards, ProgramWays
 from asmgen.tools.proofs.idleparts import FormsSeen, IdleParts
 from asmgen.tools.proofs.launchvalues import APART, given_numbers
 from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues, ones
@@ -61,13 +61,15 @@ class SeenAtLimits:
     """What launches of one program showed so far. `formulas` are those that were checked at the limits, with the decisions before them;
     `ways` (instruction, branch, what SCC was) those that led waves to accesses; `needed` such ways that legal launches need: the access
     would wrap there by the formula of the other way, and is judged by its own one in a launch that went it. `forms` of functions are what
-    these were in all launches; `others` are functions that are none of their forms at the limits, with what to say of each."""
+    these were in all launches; `others` are functions that are none of their forms at the limits, with what to say of each. `program` says
+    where the program's branches lead, once a launch of it was followed."""
 
     formulas: set[tuple[bytes, ...]] = field(default_factory=set)
     ways: set[tuple[int, int, bool]] = field(default_factory=set)
     needed: dict[tuple[int, int, bool], tuple[str, str]] = field(default_factory=dict)
     forms: FormsSeen = field(default_factory=FormsSeen)
     others: dict[bytes, str] = field(default_factory=dict)
+    program: ProgramWays | None = None
 
     def idle(self) -> str | None:
         """What to say of a function that did nothing in any launch, if there is one that does something at the limits."""
@@ -168,7 +170,9 @@ class LimitCheck:
         self.report, self._contract, self._build = report, contract, build
         x, y, z = contract.workgroup
         self.waves = -(-x * y * z // LANES)
-        self.guards, self._makings, self._identities = Guards(report), Makings(report.algebra), Identities(report.algebra)
+        self.guards = Guards(report, self.judged.program)
+        self.judged.program = self.guards.ways
+        self._makings, self._identities = Makings(report.algebra), Identities(report.algebra)
         self._parts: dict[Term, Term] = {}
         self._inner: dict[Term, Term] = {}
         self._states: dict[Term, bytes] = {}
