@@ -357,7 +357,7 @@ def test_matrices_of_a_batch_are_where_their_strides_say(stride: str, other: str
     wrong = program.with_items(made.get(id(item), item) for item in program.items)
     for name in ("given_launches", "lengths", "repeated_rows", "repeated_edges", "several_rounds", "several_numbers", "more_launches"):
         monkeypatch.setattr(runclaims, name, lambda *given: iter(()))
-    for name in ("_run_edges", "launch_strained", "launch_loaded"):
+    for name in ("run_edges", "launch_strained", "launch_loaded"):
         monkeypatch.setattr(Ran, name, lambda *given: None)
     monkeypatch.setattr(runclaims, "_MAGNITUDES", ())
     claim = index_claim(library, built, 60.0, wrong)

@@ -52,8 +52,9 @@ class Launched:
 class AddressClaim:
     """A claim that is proven but for what addresses are for all sizes. `ran` are launches that ran and were not followed, `others` makes
     more that may `run`, first longer ones than those given, which come where ways lack. What runs gives None where it tells nothing, and is
-    made of a `short` one where that can be. `one_sided` are comparisons with the one outcome that they had. It takes the processor's time
-    `until`, for other sides of selections until `sides_until`."""
+    made of a `short` one where that can be. `one_sided` are comparisons with the one outcome that they had; `edges` runs launches at which
+    others turn, and says what is assumed then. It takes the processor's time `until`, for other sides of selections until `sides_until`.
+    """
 
     family: Family
     built: Built
@@ -65,6 +66,7 @@ class AddressClaim:
     run: Callable[[Mapping[str, Any]], Launched | None]
     short: Mapping[str, Any] = field(default_factory=dict)
     one_sided: Callable[[], Mapping[int, bool]] = dict
+    edges: Callable[[Sequence[LimitCheck]], str | None] = lambda checks: None
     limits: SeenAtLimits = field(default_factory=SeenAtLimits)
     _counts: list[tuple[int, ...]] = field(default_factory=list)
     _checks: list[LimitCheck] = field(default_factory=list)
@@ -204,8 +206,11 @@ class AddressClaim:
             access, branch = unseen
             why = f"a size that lets the address wrap turns `{branch}`, and no launch followed comes here that way"
             return replace(claim, status=UNKNOWN, reason=why, at=access)
+        edge = self.edges(self._checks)
         held = self.one_sided()
         other = next((said for check in self._checks if (said := OneSidedComparisons(check).other(held, self.until)) is not None), None)
         if other is not None:
             return replace(claim, status=UNKNOWN, reason=other)
+        if edge is not None:
+            claim = replace(claim, assumptions=(*claim.assumptions, edge))
         return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if self.limits.needed else claim

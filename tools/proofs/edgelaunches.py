@@ -23,6 +23,11 @@ _MOST = 32
 """Launches that are tried for edges."""
 
 
+def ordered(key: Key) -> bool:
+    """Whether a comparison is an inequality."""
+    return _NO_ORDER.search(key[0][1]) is None
+
+
 @dataclass(frozen=True)
 class _Try:
     """A launch whose one size, larger by so many, moves the sides of a comparison together, if they depend on it."""
@@ -79,10 +84,14 @@ class EdgeLaunches:
         return {position: outcome(name, sides.above is None) for (position, name), sides in self._sides.items()
                 if sides.one and (sides.lacks(name) > self._largest or name.startswith(_BIT))}
 
+    def trying(self, launch: dict[str, Value]) -> None:
+        """A launch is run for what lacks: its sizes tell nothing of what others have."""
+        self._tried.append(launch)
+
     def left(self) -> list[Key]:
         """Comparisons and differences that no launch met, inequalities first, of these the nearest first."""
         found = [key for key, (apart, _) in self.best.items() if apart != key[1]]
-        return sorted(found, key=lambda key: (_NO_ORDER.search(key[0][1]) is not None, abs(self.best[key][0] - key[1]), key))
+        return sorted(found, key=lambda key: (not ordered(key), abs(self.best[key][0] - key[1]), key))
 
     def following(self) -> Iterator[dict[str, Value]]:
         """Launches to run next, each once; `met` tells of each before the next one is asked for."""
@@ -90,7 +99,7 @@ class EdgeLaunches:
             chosen = next(self._tries(), None)
             if chosen is None:
                 return
-            self._tried.append(chosen.launch)
+            self.trying(chosen.launch)
             before = self.best[chosen.key][0]
             yield chosen.launch
             change = self._last.get(chosen.key, before) - before
@@ -102,10 +111,12 @@ class EdgeLaunches:
                 self._apart.add((chosen.key, chosen.size))
 
     def _tries(self) -> Iterator[_Try]:
-        """Sizes first, then what is one by default, as strides and the sides of a window are."""
+        """Sizes first, then what is one by default, as strides and the sides of a window are. An equality of which all differences are
+        multiples met what it can."""
         sizes = [one for one in self.contract.parameters if one.kind == "run" and one.type is int]
         plain = [one for one in sizes if not one.default_from and one.default is None]
-        for parameters, key in product((plain, [one for one in sizes if one not in plain]), self.left()):
+        left = [key for key in self.left() if ordered(key) or key[0] not in self._sides or not self._sides[key[0]].met]
+        for parameters, key in product((plain, [one for one in sizes if one not in plain]), left):
             yield from self._moves(key, sorted(parameters, key=lambda one: -self._moved[key[0][1], one.name]))
 
     def _moves(self, key: Key, parameters: Iterable[Parameter]) -> Iterator[_Try]:

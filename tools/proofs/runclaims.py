@@ -22,6 +22,8 @@ from asmgen.tools.proofs.actinglaunches import acting_launches, given_numbers, l
 from asmgen.tools.proofs.addressclaim import AddressClaim, Launched
 from asmgen.tools.proofs.algebrarun import SEED, run_algebra
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches, Nearest
+from asmgen.tools.proofs.edgeterms import Base, EdgeTerms
+from asmgen.tools.proofs.limitlaunches import LimitCheck
 from asmgen.tools.proofs.proof import INDEX, PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
 from asmgen.tools.proofs.proofclasses import (
     Lengths,
@@ -54,6 +56,8 @@ _CANCELS = "what cancels in the formula, as a maximum does, is as launches on fl
 _SIZES = "the kernel decides and selects by sizes as in these launches: other sizes run the same code for more rounds and more workgroups"
 _UNMET = "{} comparisons of integers (first `{}`) met no equal sides or none next to these: a fault that only such sides show is not " \
     "seen there"
+_UNREACHED = "{} comparisons (first `{}`) are right at equal sides or next to these: sizes reach them by the terms, and launches did " \
+    "not"
 
 
 @dataclass
@@ -70,7 +74,8 @@ class Found(Exception):
 @dataclass
 class Ran:
     """The launches of an index claim so far. `beside` are the counts of all kernels that are launched, `loaded` those on firmware that does
-    not preload arguments, `rounds` sentences about loops, `approximate` says where large numbers are computed otherwise."""
+    not preload arguments, `rounds` sentences about loops, `bases` those of `executing`, by launch, `approximate` says where large numbers
+    are computed otherwise."""
 
     edges: EdgeLaunches
     counts: list[tuple[int, ...]] = field(default_factory=list)
@@ -81,6 +86,7 @@ class Ran:
     on_floats: int = 0
     launched: list[Launched] = field(default_factory=list)
     loaded: list[tuple[int, ...]] = field(default_factory=list)
+    bases: dict[int, Base] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{len(self.counts)} launches, {self.elements} elements of outputs"
@@ -120,7 +126,6 @@ class Ran:
         for launch in islice(more_launches(contract, build), _DRAWN):
             run(launch)
         self._search(judged, islice(more_launches(contract, build), _DRAWN, None), run, counted)
-        self._run_edges(run, until)
 
     def run(self, family: Family, built: Built, program: Program | None, launch: Mapping[str, Any], magnitude: int = 0,
             seed: int = SEED) -> tuple[int, ...]:
@@ -150,6 +155,17 @@ class Ran:
         sizes = sorted(found)
         return [found[size] for size in dict.fromkeys([*sizes[:_BASES], *sizes[-1:]])]
 
+    def executing(self, position: int) -> Base | None:
+        """Of launches on ordinary data the one that executed an instruction and least else."""
+        found = [(sum(counts), number) for number, counts in enumerate(self.counts)
+                 if counts[position] and not self.launched[number].magnitude]
+        return self._base(min(found)[1]) if found else None
+
+    def _base(self, number: int) -> Base:
+        if number not in self.bases:
+            self.bases[number] = Base(given_numbers(self.edges.contract, self.launched[number].values), self.counts[number])
+        return self.bases[number]
+
     def fits(self, family: Family, built: Built) -> Callable[[Mapping[str, Any]], bool]:
         """Whether a launch takes no more than twice what the longest one did, as far as its size says."""
         steps = _steps_of(family, built)
@@ -175,16 +191,12 @@ class Ran:
             if unexecuted(judged, self.counts):
                 run(launch, magnitude)
 
-    def _run_edges(self, run: _Run, until: float) -> None:
+    def run_edges(self, run: Callable[[Mapping[str, Any]], object], until: float) -> None:
         """Launches at which comparisons turn, for half of the time that is left: floats and addresses take some too. Of those that lose
         residues, as where a row is masked whole, the others tell as much."""
         began = time.process_time()
         for number, launch in enumerate(self.edges.following() if began < until else (), 1):
-            try:
-                run(launch)
-            except Found as stop:
-                if not stop.lost:
-                    raise
+            run(launch)
             spent = time.process_time() - began
             if spent + 2 * spent / number > (until - began) / 2:
                 return
@@ -310,7 +322,7 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
             "of those of these that together execute all code, for all sizes of the contract that execute it"
 
     otherwise = (f"{ran.approximate}: that is judged on floats, and as a formula on data of its own",) if ran.approximate else ()
-    assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *_not_met(ran.edges), *otherwise)
+    assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *otherwise)
     missing = unexecuted(judged, ran.counts)
     if missing:
         why = f"; {ran.approximate}" if ran.approximate else ""
@@ -349,11 +361,22 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
         longer = longer_launches(contract, ran.shortest()[0], come, [one.values for one in ran.launched])
         return acting_launches(contract, build, ran.shortest(), ran.fits(family, built), longer)
 
+    def edges(checks: Sequence[LimitCheck]) -> str | None:
+        terms = EdgeTerms(checks, contract, build, ran.edges.left, ran.executing, ran.fits(family, built),
+                          given_numbers(contract, ran.shortest()[0]), until + seconds / 4)
+        for launch in terms.following():
+            ran.edges.trying(launch)
+            run(launch)
+        ran.run_edges(run, until)
+        left = sorted({position for (position, _), _ in terms.unmet()})
+        return _UNREACHED.format(len(left), judged.instructions[left[0]].text) if left else None
+
     waiting = [one for one in ran.launched if one not in chosen]
     addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run,
-                             given_numbers(contract, ran.shortest()[0]), ran.edges.one_sided)
+                             given_numbers(contract, ran.shortest()[0]), ran.edges.one_sided, edges)
     try:
-        return replace(addresses.judged(claim, chosen), scope=scope())
+        claim = addresses.judged(claim, chosen)
+        return replace(claim, scope=scope(), assumptions=(*claim.assumptions, *_not_met(ran.edges)))
     except Found as stop:
         return _stopped(stop, family, built, ran, seconds)
 

@@ -1,0 +1,257 @@
+"""Launches that come to the edges of comparisons, found by the terms of their sides: which sizes make them equal takes no run.
+
+A side grows by as much for each one more of a size, in each lane by its own terms. So the sizes at which sides are equal, or next to it,
+follow from two launches, and terms tell of each what else it meets: one that meets most is the next one to run, and of those the least.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from asmgen.author.contract.contract import KernelContract, Values
+from asmgen.emulator.terms.polynomials import Term
+from asmgen.isa.arch import LANES
+from asmgen.isa.errors import AsmgenError
+from asmgen.tools.proofs.edgelaunches import Key, ordered
+from asmgen.tools.proofs.launchvalues import given_numbers
+from asmgen.tools.proofs.limitlaunches import LimitCheck, Truths
+from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues
+
+Launch = Mapping[str, Any]
+_SIZES = 4
+"""Values of one size that are tried for an edge, the least ones."""
+_TRIES = 3
+"""Launches for an edge that the terms say they meet, and that do not: lanes or waves may not come there."""
+_AT_ONCE = 16
+"""Launches in which terms are computed at once, in each lane."""
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Each lane of each wave of the workgroups at the ends of the grid: the number of its launch, its wave, and what terms are there."""
+
+    launches: Numbers
+    waves: Numbers
+    values: TermValues
+
+
+class ComparisonSides:
+    """The sides of comparisons in the launch of a check, as terms, in any launch."""
+
+    def __init__(self, check: LimitCheck, contract: KernelContract) -> None:
+        self._report, self._contract, self._waves = check.report, contract, check.waves
+        self._makings = Makings(check.report.algebra)
+        self._truths: dict[int, dict[Term, set[int]]] = {}
+        position = {id(one): number for number, one in enumerate(check.report.program.instructions)}
+        for (instruction, wave), truths in check.report.truths.items():
+            for term in truths:
+                if term is not None:
+                    self._truths.setdefault(position[instruction], {}).setdefault(term, set()).add(wave % self._waves)
+
+    def apart(self, key: Key, samples: _Samples) -> Iterator[tuple[Numbers, Truths]]:
+        """By how much sides are apart, for each term of the truth, with the samples that are of waves that have it. A bit is 0 or 1."""
+        (position, name), _ = key
+        for term, waves in self._truths.get(position, {}).items():
+            here = np.isin(samples.waves, [*waves])
+            try:
+                if name.startswith("s_bitcmp"):
+                    truth = samples.values.of(term)
+                    yield (truth if name.startswith("s_bitcmp1") else 1 - truth), here
+                    continue
+                variable = self._report.algebra.variables[term[0][0][0]] if len(term) == 1 and len(term[0][0]) == 1 else None
+                parts = [part for part in variable.made_of if isinstance(part, tuple)] if variable is not None else []
+                if len(parts) == 2:
+                    yield samples.values.of(parts[0]) - samples.values.of(parts[1]), here
+            except (KeyError, TypeError, ValueError):
+                continue  # made of what no launch says
+
+    def met(self, keys: Sequence[Key], launches: Sequence[Launch]) -> list[set[Key]]:
+        """Of each launch, given whole, those that it comes to."""
+        found: list[set[Key]] = [set() for _ in launches]
+        samples = self.samples(launches)
+        for key in keys:
+            for apart, here in self.apart(key, samples):
+                there = here & np.logical_or.reduce([apart == turn for turn in _differences(key)])
+                for number in np.unique(samples.launches[there]).tolist():
+                    found[number].add(key)
+        return found
+
+    def moves(self, key: Key, samples: _Samples, by: int) -> set[int]:
+        """By how much a size changes where sides come to an edge. `samples` are of a launch and of one in which it is `by` larger."""
+        found, half = set[int](), len(samples.waves) // 2
+        for apart, here in self.apart(key, samples):
+            first, second = apart[:half][here[:half]], apart[half:][here[:half]]
+            slopes = second - first
+            for turn in _differences(key):
+                lacks = (turn - first[slopes != 0]) * by
+                whole = lacks % slopes[slopes != 0] == 0
+                found.update((lacks[whole] // slopes[slopes != 0][whole]).tolist())
+        return found
+
+    def samples(self, launches: Sequence[Launch]) -> _Samples:
+        """Of whole launches."""
+        ends = [sorted(set(product(*({0, side - 1} for side in self._contract.grid_of(launch))))) for launch in launches]
+        groups = [(number, *ids) for number, some in enumerate(ends) for ids in some]
+        each = self._waves * LANES
+        rows = np.repeat(np.array(groups, np.int64).reshape(-1, 4), each, axis=0)
+        items = np.tile(np.arange(each), len(groups))
+        given = given_numbers(self._report.algebra, launches, rows[:, 0], rows[:, 1:], items, np.zeros(len(items), np.int64))
+        return _Samples(rows[:, 0], items // LANES, TermValues(self._makings, given, len(items)))
+
+
+def _differences(key: Key) -> tuple[int, ...]:
+    """The differences that are an edge; of equality it has no sign."""
+    (_, name), turn = key
+    return (turn,) if ordered(key) or name.startswith("s_bitcmp") else (turn, -turn)
+
+
+@dataclass(frozen=True)
+class Base:
+    """A launch that ran, as a caller gives it, and how often it executed which instruction."""
+
+    launch: Launch
+    counts: Sequence[int]
+
+
+@dataclass(frozen=True)
+class _EdgeLaunch:
+    """A launch with a size other than in one that ran, and what it meets, of what that one executed: it is taken to go the same way."""
+
+    launch: dict[str, Any]
+    met: frozenset[Key]
+
+
+@dataclass
+class EdgeTerms:
+    """Launches for edges that none met. `checks` are of launches that were followed, `left` says what lacks, `base` gives the least launch
+    that executed an instruction; a launch `fits` if it may run. Numbers are as in `short` where that meets as much. It takes the
+    processor's time `until`."""
+
+    checks: Sequence[LimitCheck]
+    contract: KernelContract
+    build: Values
+    left: Callable[[], list[Key]]
+    base: Callable[[int], Base | None]
+    fits: Callable[[Launch], bool]
+    short: Launch
+    until: float = math.inf
+    _known: list[_EdgeLaunch] = field(default_factory=list)
+    _tries: Counter[Key] = field(default_factory=Counter)
+    _ran: set[tuple[tuple[str, Any], ...]] = field(default_factory=set)
+
+    def following(self) -> Iterator[dict[str, Any]]:
+        """Launches to run, each once, as callers give them. Whoever runs one has `left` say so before the next one is asked for."""
+        sides = [ComparisonSides(check, self.contract) for check in self.checks]
+        self._known = self._tried(sides, self.left())
+        while time.process_time() < self.until and (lacks := set(self.reached())):
+            chosen = max(self._known, key=lambda one: (len(one.met & lacks), -self._work(one.launch)))
+            met = chosen.met & lacks
+            launch = self._smaller(sides, chosen.launch, met)
+            if self._name(launch) in self._ran:  # it did not come there
+                launch = chosen.launch
+            if launch == chosen.launch:
+                self._known.remove(chosen)
+            self._ran.add(self._name(launch))
+            yield launch
+            self._tries.update(met & set(self.left()))
+
+    def reached(self) -> list[Key]:
+        """What lacks and sizes reach, by the terms, of which too few launches were tried."""
+        reached = set[Key]().union(*(one.met for one in self._known))
+        return [key for key in self.left() if key in reached and self._tries[key] < _TRIES]
+
+    def unmet(self) -> list[Key]:
+        """What lacks though launches ran that meet it by the terms, and no more are known. Of equality only equal sides count: there each
+        other constant shows, and next to them none but a comparison of fewer bits."""
+        reached = self.reached()
+        return [key for key in self.left() if self._tries[key] and key not in reached and (ordered(key) or not key[1])]
+
+    def _tried(self, sides: Sequence[ComparisonSides], keys: Sequence[Key]) -> list[_EdgeLaunch]:
+        by_base = dict[int, tuple[Base, list[Key]]]()
+        for key in keys:
+            base = self.base(key[0][0])
+            if base is not None:
+                by_base.setdefault(id(base), (base, []))[1].append(key)
+        found = []
+        for base, some in by_base.values():
+            executed = [key for key in keys if base.counts[key[0][0]]]
+            launches = [*{self._name(launch): launch for key in some if time.process_time() < self.until
+                          for launch in self._solved(sides, key, base.launch)}.values()]
+            for begin in range(0, len(launches), _AT_ONCE):
+                at_once = launches[begin:begin + _AT_ONCE]
+                met = self._met(sides, executed, at_once)
+                found += [_EdgeLaunch(launch, frozenset(own)) for launch, own in zip(at_once, met, strict=True)]
+        return found
+
+    def _met(self, sides: Sequence[ComparisonSides], keys: Sequence[Key], launches: Sequence[Launch]) -> list[set[Key]]:
+        whole = [self._resolved(launch) for launch in launches]
+        by_check = [one.met(keys, whole) for one in sides]
+        return [set[Key]().union(*found) for found in zip(*by_check, strict=True)]
+
+    def _solved(self, sides: Sequence[ComparisonSides], key: Key, base: Launch) -> list[dict[str, Any]]:
+        """Launches with one size other than in a base: sizes first, and what is one by default where no size moves the sides."""
+        own = [one for one in self.contract.parameters if one.kind == "run" and one.type is int]
+        plain = [one for one in own if not one.default_from and one.default is None]
+        return next((found for some in (plain, [one for one in own if one not in plain])
+                     if (found := [launch for one in some for launch in self._values_of(sides, key, base, one.name, one.multiple_of)])), [])
+
+    def _values_of(self, sides: Sequence[ComparisonSides], key: Key, base: Launch, name: str, step: int) -> Iterator[dict[str, Any]]:
+        size = self._resolved(base).get(name)
+        pair = self._pair(base, name, step) if type(size) is int else None
+        if type(size) is not int or pair is None:
+            return
+        moves = set[int]().union(*(one.moves(key, one.samples(pair[:2]), pair[2]) for one in sides))
+        count = 0
+        for move in sorted(move for move in moves if move % step == 0 and size + move > 0):
+            launch = {**base, name: size + move}
+            if self._allowed(launch):
+                yield launch
+                count += 1
+            if count == _SIZES:
+                return
+
+    def _pair(self, base: Launch, name: str, step: int) -> tuple[dict[str, Any], dict[str, Any], int] | None:
+        """A launch and one with a size larger, or smaller, whose grid has as many ends: whole ones, with by how much."""
+        first = self._resolved(base)
+        for by in (step, -step):
+            try:
+                whole = self._resolved({**base, name: first[name] + by})
+                if [min(2, side) for side in self.contract.grid_of(whole)] == [min(2, side) for side in self.contract.grid_of(first)]:
+                    return first, whole, by
+            except AsmgenError:
+                continue
+        return None
+
+    def _smaller(self, sides: Sequence[ComparisonSides], launch: Launch, met: Set[Key]) -> dict[str, Any]:
+        """The launch with each number as in the short one, as long as it meets as much."""
+        found = dict(launch)
+        for name, value in self.short.items():
+            smaller = {**found, name: value}
+            if type(value) is int and value < found.get(name, value) and self._allowed(smaller) \
+                    and met <= self._met(sides, [*met], [smaller])[0]:
+                found = smaller
+        return found
+
+    def _allowed(self, launch: Launch) -> bool:
+        try:
+            return self.fits(self._resolved(launch))
+        except AsmgenError:
+            return False
+
+    def _work(self, launch: Launch) -> int:
+        plain = [one.name for one in self.contract.parameters if one.kind == "run" and one.type is int and not one.default_from]
+        return math.prod(int(launch[name]) for name in plain if name in launch)
+
+    def _resolved(self, launch: Launch) -> dict[str, Any]:
+        return dict(self.contract.resolve_run({**self.build, **launch}))
+
+    def _name(self, launch: Launch) -> tuple[tuple[str, Any], ...]:
+        return tuple(sorted(self._resolved(launch).items()))
