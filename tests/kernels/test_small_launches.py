@@ -68,7 +68,7 @@ def test_there_may_be_few_launches() -> None:
     contract = family("gemm-bf16").contract("gfx950")
     held = SimpleNamespace(parameters=[contract.parameter("alpha"), contract.parameter("beta")],
                            example={"m": 128, "n": 96, "k": 64}, grid_of=contract.grid_of,
-                           resolve_run=lambda values: contract.resolve_run({"m": 128, "n": 96, "k": 64, **values}))
+                           resolve_run=lambda values, near=True: contract.resolve_run({"m": 128, "n": 96, "k": 64, **values}, near))
     found = list(drawn_launches(held, {}))  # type: ignore[arg-type]
     assert sorted((launch.get("alpha", 1.0), launch.get("beta", 0.0)) for launch in found) == [(1.0, 1.0), (16.0, 0.0), (16.0, 1.0)]
 
