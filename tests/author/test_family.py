@@ -150,6 +150,7 @@ def test_a_switch_that_is_off_asks_nothing_of_variants_without_it() -> None:
     for request in ({"fast": True}, {"safe": False}, {"safe": True}, {"deep": 0}):
         assert made.select("gfx950", request).tile == (256,)
         assert "has no variant" in sentence(made.select, "gfx950", {"tile": "128", **request})
+    assert made._partial() is made._partial(), "asked for each variant of each request, so found once"
 
 
 def test_names_tell_builds_apart() -> None:

@@ -99,7 +99,7 @@ class Family:
     _declared: list[Variant] = field(default_factory=list, repr=False)
     _parameters: dict[Variant, Sequence[Parameter]] = field(default_factory=dict, repr=False)  # those that were asked for
     _fixed: dict[Variant, dict[str, Any]] = field(default_factory=dict, init=False, repr=False)
-    _of_some: dict[int, frozenset[str]] = field(default_factory=dict, init=False, repr=False)  # by the number of variants
+    _of_some: dict[int, dict[str, Parameter | None]] = field(default_factory=dict, init=False, repr=False)  # by the number of variants
     _before: list[Companion] = field(default_factory=list, repr=False)
     _after: list[Companion] = field(default_factory=list, repr=False)
 
@@ -193,7 +193,7 @@ class Family:
         lacking = {variant: self.lacking(variant, given) for variant in fixed}
         taking = [variant for variant in serving if not lacking[variant]]
         missed = {name for one in serving for name in lacking[one]}
-        others = missed & self._partial()
+        others = missed & self._partial().keys()
         if not taking and (others or any(own.get(name) == given[name] for own in fixed.values() for name in missed)):
             serving = []  # another variant has what these do not take
         if not serving:
@@ -242,29 +242,27 @@ class Family:
         """The build parameters for which a variant, which does not fix them, has other choices than what is asked, and those that are
         asked and that other variants have alone, but for switches that are off."""
         fixed, own = self.fixed(variant), self._own(variant)
-        alone = [name for name in self._partial() if name in given and (given[name] is not False or self._switch(name) is None)]
+        alone = [name for name, switch in self._partial().items() if name in given and (given[name] is not False or switch is None)]
         return [*(one.name for one in own if one.kind == "build" and one.choices and one.name not in fixed
                   and given.get(one.name, one.default) not in one.choices),
                 *(name for name in alone if all(one.name != name for one in own))]
 
-    def _partial(self) -> frozenset[str]:
-        """The parameters that some variants have, not all."""
+    def _partial(self) -> Mapping[str, Parameter | None]:
+        """The parameters that some variants have, not all; of build parameters that are switches, off by default, the parameter: variants
+        without it do what it asks where it is off."""
         known = len(self._writers)
         if known not in self._of_some:  # asked for each variant of each request
-            names = [{one.name for one in self._own(variant)} for variant in self.variants()] if callable(self.parameters) else []
-            self._of_some[known] = frozenset(names[0].union(*names) - names[0].intersection(*names)) if names else frozenset()
+            own = [{one.name: one for one in self._own(variant)} for variant in self.variants()] if callable(self.parameters) else []
+            first = {name: one for some in reversed(own) for name, one in some.items()}  # as the first variant has it that has it
+            self._of_some[known] = {name: one if one.kind == "build" and one.default is False else None for name, one in first.items()
+                                    if any(name not in some for some in own)}
         return self._of_some[known]
-
-    def _switch(self, name: str) -> Parameter | None:
-        """The build parameter of that name of some variants if it is a switch, off by default: others do what it asks where it is off."""
-        found = next((one for variant in self.variants() for one in self._own(variant) if one.name == name), None)
-        return found if found is not None and found.kind == "build" and found.default is False else None
 
     def _switches_off(self, variant: Variant, given: Values) -> tuple[Parameter, ...]:
         """The switches that a request turns off and that a variant does not have."""
         own = {one.name for one in self._own(variant)}
-        asked = (self._switch(name) for name in sorted(self._partial() - own) if given.get(name) is False)
-        return tuple(replace(one, choices=(False,)) for one in asked if one is not None)
+        return tuple(replace(switch, choices=(False,)) for name, switch in sorted(self._partial().items())
+                     if switch is not None and name not in own and given.get(name) is False)
 
     def parse(self, arch: str, texts: Iterable[str]) -> dict[str, Value]:
         """The values of "NAME=VALUE" texts by their types; which variants have a parameter, and its limits, depend on the other values and
