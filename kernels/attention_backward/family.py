@@ -37,8 +37,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      choices=("atomic", "ordered")),
         ag.Parameter("dq_type", "build", str, "type in which dq=atomic adds up dQ in memory; bf16 moves half as much, and its "
                      "errors grow with the square root of sk", default="f32", choices=("f32", "bf16")),
-        *((ag.Parameter("rounding", "build", str, "how P and dS become operands", default="nearest", choices=("nearest", "truncated")),)
-          if variant.arch == "gfx942" else ()),
+        ag.Parameter("rounding", "build", str, "how P and dS become operands; truncated on gfx942 alone", default="nearest",
+                     choices=("nearest", "truncated") if variant.arch == "gfx942" else ("nearest",)),
         ag.Parameter("causal", "build", bool, "query i sees keys up to i + sk - sq", default=False),
         ag.Parameter("window", "build", bool, "query i sees keys from i + sk - sq - left to i + sk - sq + right", default=False),
         *sequences.build_parameters(),

@@ -68,7 +68,7 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
     strided = "sh" if p["varlen"] else "bsh"
     arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in strided}
     inputs = {name: view.astype(np.float64) for name, view in views.items() if name not in WRITTEN}
-    whole = 2 if p.get("rounding") == "truncated" else 1  # operands are off by a whole unit where they are cut
+    whole = 2 if p["rounding"] == "truncated" else 1  # operands are off by a whole unit where they are cut
 
     def expected() -> tuple[ag.Output, ...]:
         parts: dict[str, list[tuple[Array, ...]]] = {name: [] for name in WRITTEN}

@@ -77,7 +77,7 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
 
     def expected() -> tuple[ag.Output, ...]:
         positions = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * stride for stride in strides))
-        whole = 2 if p.get("rounding") == "truncated" else 1  # operands are off by a whole unit where they are cut
+        whole = 2 if p["rounding"] == "truncated" else 1  # operands are off by a whole unit where they are cut
         parts = []
         for number, (one, queries, keys) in enumerate(sequences.each(p)):
             mask = kept_of_heads(one, number) if p["dropout"] else None

@@ -150,7 +150,7 @@ def shares(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, weights: ag.Tile)
     """The second part of `weigh`: P as an operand, and its sums unless they are late."""
     if len(state.sums) == 1:
         ag.column_sum(k, state.total, scores, across=False, start=True, packed=False)
-    rounding = "truncate" if k.parameters.get("rounding") == "truncated" else "nearest"
+    rounding = "truncate" if k.p.rounding == "truncated" else "nearest"
     ag.convert(k, ag.narrowed(weights, k.p.dtype), scores, rounding=rounding, nan=False)
 
 

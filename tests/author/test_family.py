@@ -132,6 +132,18 @@ def test_parameters_of_some_variants_choose_among_them() -> None:
     assert listed == [{"kind": "build", "type": "bool", "doc": "fast (some variants alone)", "default": False}, None]
 
 
+def test_a_choice_that_another_architecture_takes_names_it() -> None:
+    def parameters(variant: ag.Variant) -> list[ag.Parameter]:
+        return [ag.Parameter("n", "run", int, "elements", minimum=1), ag.Parameter(
+            "cut", "build", str, "how", default="near", choices=("near", "down") if variant.arch == "gfx942" else ("near",))]
+
+    made = family(parameters=parameters)
+    assert made.select("gfx950", {"cut": "near"}) == made.select("gfx950") and made.select("gfx942", {"cut": "down"}).tile == (64,)
+    assert sentence(made.select, "gfx950", {"cut": "down"}) == (
+        "scale-up for gfx950: cut must be near, got 'down'; gfx942 has tile=64 schedule=plain")
+    assert sentence(made.contract, "gfx950", {"cut": "up"}) == "cut must be near, got 'up'"
+
+
 def test_a_switch_that_is_off_asks_nothing_of_variants_without_it() -> None:
     """The other value, and a parameter that is no switch, choose a variant that has them."""
     def parameters(variant: ag.Variant) -> list[ag.Parameter]:

@@ -87,7 +87,7 @@ def test_folded_reference_takes_the_rounded_queries() -> None:
     ({"window": True, "causal": True, "right": 1}, "right must be 0 or -1"), ({"q_stride_s": 132}, "multiple of 8"),
     ({"o_stride_h": 120}, "rows of o must not overlap"), ({"o_stride_s": 128}, "rows of o must not overlap"),
     ({"sk": 1 << 20, "k_stride_s": 2048}, "offsets inside of one head"), ({"b": 1 << 14, "hq": 1 << 9}, "workgroups of a grid"),
-    ({"softmax_scale": -1.0}, "at least"), ({"rounding": "truncated"}, "no parameter")])
+    ({"softmax_scale": -1.0}, "at least"), ({"rounding": "truncated"}, "rounding must be nearest")])
 def test_launches_outside_of_the_contract_are_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         contract().resolve_run({**SHAPE, "hq": 4, "hkv": 4, **values})
@@ -96,6 +96,7 @@ def test_launches_outside_of_the_contract_are_refused(values: dict[str, Any], se
 def test_defaults_are_those_of_dense_tensors() -> None:
     p = contract(64, "gfx942").resolve_run(SHAPE)
     assert p["softmax_scale"] == 0.125 and p["rounding"] == "nearest" and p["waves"] == 8
+    assert contract().resolve_run({**SHAPE, "rounding": "nearest"}) == contract().resolve_run(SHAPE), "what gfx950 does may be asked for"
     assert [p[f"k_stride_{name}"] for name in "bsh"] == [5 * 2 * 64, 2 * 64, 64]
     assert [p[f"o_stride_{name}"] for name in "bsh"] == [7 * 4 * 64, 4 * 64, 64]
     assert contract().grid_of(contract().resolve_run(SHAPE | {"sq": 257})) == (2 * 4 * 2, 1, 1)

@@ -196,11 +196,14 @@ class Family:
         others = missed & self._partial().keys()
         if not taking and (others or any(own.get(name) == given[name] for own in fixed.values() for name in missed)):
             serving = []  # another variant has what these do not take
+        elsewhere = "" if taking else "".join(
+            f"; {other} has {one}" for other in self.archs if other != arch and (one := self._server(other, given)))
+        if serving and elsewhere and (sentences := self._refused(serving[0], given)):
+            raise ContractError(f"{self.name} for {arch}: {sentences[0]}{elsewhere}")
         if not serving:
             lacking = {one: names or self._refused(one, given) for one, names in lacking.items()}
             wanted = written({name: value for name, value in given.items() if name in others or any(name in own for own in fixed.values())})
             known = "; ".join(map(str, nearest_first(fixed, lacking, given)))
-            elsewhere = "".join(f"; {other} has {one}" for other in self.archs if other != arch and (one := self._server(other, given)))
             raise ContractError(f"{self.name} has no variant {wanted} for {arch}{elsewhere}; there are, the nearest first: {known}")
         chosen = self.selection(taking or serving, given)
         if len(taking) > 1 and self._refused(chosen, given):
