@@ -21,6 +21,8 @@ _MORE = (1, 2, 3, 8)
 _PAIRED, _DRAWN, _SEED, _CHANGED = 2000, 2000, 11, 4
 _GROUPS = 256
 """Workgroups that a launch has at most."""
+TRIES = 3
+"""Launches that run for what terms say they do, and did not: lanes may not come there, and waves may leave before."""
 
 
 def longer_launches(contract: KernelContract, short: Values, bases: Sequence[Values], ran: Sequence[Values]) -> Iterator[dict[str, Any]]:
@@ -73,6 +75,17 @@ def _changes(contract: KernelContract, bases: Sequence[Values]) -> Iterator[dict
 def given_numbers(contract: KernelContract, base: Values) -> dict[str, Any]:
     """What a caller gives for a launch: without numbers that follow from others."""
     return {one.name: base[one.name] for one in contract.parameters if one.kind == "run" and one.name in base and not one.default_from}
+
+
+def shorter(contract: KernelContract, build: Values, launch: Values, short: Values,
+            meets: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The launch with each number as in a short one where that is smaller, as long as it meets what is asked."""
+    found, groups = dict(launch), groups_of(contract, build, launch)
+    for name, value in short.items():
+        smaller = found | {name: value}
+        if type(value) is int and value < found.get(name, value) and groups_of(contract, build, smaller) <= groups and meets(smaller):
+            found = smaller
+    return found
 
 
 def _values(parameter: Parameter, base: Values) -> list[int]:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -18,20 +19,18 @@ import numpy as np
 
 from asmgen.author.family.family import Family
 from asmgen.program.program import Program
+from asmgen.tools.proofs.actinglaunches import TRIES, shorter
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
 from asmgen.tools.proofs.limitlaunches import SIDE, WAY, Lack, LimitCheck, Meets, SeenAtLimits, Truths
 from asmgen.tools.proofs.onesidedcomparisons import OneSidedComparisons
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
 from asmgen.tools.running.build import Built
 from asmgen.tools.running.executed import placed, unexecuted
-from asmgen.tools.running.smalllaunches import groups_of
 
 _ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the launches followed: what other sizes select there is judged " \
     "in addresses, and else where comparisons turn"
 _WAYS = "where a size turns a branch from which both ways lead to an access, its address is as in a launch that went that way"
 _LARGEST = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
-_TRIES = 3
-"""Launches that are followed for what terms say they do, and did not: waves may leave before they come there."""
 _AT_ONCE = 32
 """Launches in which terms are computed at once."""
 
@@ -141,7 +140,7 @@ class AddressClaim:
         found, seen = list[tuple[LimitCheck, dict[Lack, Meets]]](), set[Lack]()
         for check in reversed(self._checks):
             own = {lack: there for lack, there in check.lacks(self._selected).items() if lack not in seen
-                   and self._tried[lack] < _TRIES and (lack[0] != SIDE) == needed}
+                   and self._tried[lack] < TRIES and (lack[0] != SIDE) == needed}
             seen |= own.keys()
             found += [(check, own)] if own else []
         return found
@@ -155,7 +154,8 @@ class AddressClaim:
             for number in sorted(range(len(some)), key=lambda number: -len(met[number])):
                 if met[number]:
                     self._made_before.append(some[number])
-                    values = self._resolved(self._smaller(some[number], len(met[number]), lacks))
+                    values = self._resolved(shorter(self.built.kernel.contract, self.built.kernel.parameters, some[number], self.short,
+                                                    partial(self._meets, lacks, len(met[number]))))
                     if any(check.report.parameters == values for check in self._checks):
                         continue  # it was followed, and did not come there
                     self._tried.update(met[number])
@@ -164,15 +164,8 @@ class AddressClaim:
                         return launched
         return None
 
-    def _smaller(self, launch: Mapping[str, Any], least: int, lacks: Lacks) -> Mapping[str, Any]:
-        """The launch with each number as in a short one, as long as it meets as much."""
-        contract, build = self.built.kernel.contract, self.built.kernel.parameters
-        for name, value in self.short.items():
-            smaller = {**launch, name: value}
-            if smaller != launch and groups_of(contract, build, smaller) <= groups_of(contract, build, launch) \
-                    and len(self._met_by([smaller], lacks)[0]) >= least:
-                launch = smaller
-        return launch
+    def _meets(self, lacks: Lacks, least: int, launch: Mapping[str, Any]) -> bool:
+        return len(self._met_by([launch], lacks)[0]) >= least
 
     def _met_by(self, launches: Sequence[Mapping[str, Any]], lacks: Lacks) -> list[list[Lack]]:
         """Of each launch what it meets, by the terms."""

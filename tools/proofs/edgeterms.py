@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -20,6 +21,7 @@ from asmgen.author.contract.contract import KernelContract, Values
 from asmgen.emulator.terms.polynomials import Term
 from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
+from asmgen.tools.proofs.actinglaunches import TRIES, shorter
 from asmgen.tools.proofs.edgelaunches import Key, ordered
 from asmgen.tools.proofs.launchvalues import given_numbers
 from asmgen.tools.proofs.limitlaunches import LimitCheck, Truths
@@ -28,8 +30,6 @@ from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues
 Launch = Mapping[str, Any]
 _SIZES = 4
 """Values of one size that are tried for an edge, the least ones."""
-_TRIES = 3
-"""Launches for an edge that the terms say they meet, and that do not: lanes or waves may not come there."""
 _AT_ONCE = 16
 """Launches in which terms are computed at once, in each lane."""
 
@@ -154,7 +154,7 @@ class EdgeTerms:
         while time.process_time() < self.until and (lacks := set(self.reached())):
             chosen = max(self._known, key=lambda one: (len(one.met & lacks), -self._work(one.launch)))
             met = chosen.met & lacks
-            launch = self._smaller(sides, chosen.launch, met)
+            launch = shorter(self.contract, self.build, chosen.launch, self.short, partial(self._meets, sides, met))
             if self._name(launch) in self._ran:  # it did not come there
                 launch = chosen.launch
             if launch == chosen.launch:
@@ -166,7 +166,7 @@ class EdgeTerms:
     def reached(self) -> list[Key]:
         """What lacks and sizes reach, by the terms, of which too few launches were tried."""
         reached = set[Key]().union(*(one.met for one in self._known))
-        return [key for key in self.left() if key in reached and self._tries[key] < _TRIES]
+        return [key for key in self.left() if key in reached and self._tries[key] < TRIES]
 
     def unmet(self) -> list[Key]:
         """What lacks though launches ran that meet it by the terms, and no more are known. Of equality only equal sides count: there each
@@ -230,15 +230,8 @@ class EdgeTerms:
                 continue
         return None
 
-    def _smaller(self, sides: Sequence[ComparisonSides], launch: Launch, met: Set[Key]) -> dict[str, Any]:
-        """The launch with each number as in the short one, as long as it meets as much."""
-        found = dict(launch)
-        for name, value in self.short.items():
-            smaller = {**found, name: value}
-            if type(value) is int and value < found.get(name, value) and self._allowed(smaller) \
-                    and met <= self._met(sides, [*met], [smaller])[0]:
-                found = smaller
-        return found
+    def _meets(self, sides: Sequence[ComparisonSides], keys: Set[Key], launch: Launch) -> bool:
+        return keys <= self._met(sides, [*keys], [launch])[0]
 
     def _allowed(self, launch: Launch) -> bool:
         try:
