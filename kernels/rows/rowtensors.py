@@ -32,9 +32,11 @@ class RowWalk:
         self.left = k.registers.sgprs(1, "rows_left", note="of this workgroup")
         self.along = k.wave if shape.shares_waves else None
         self.down = None if shape.shares_waves else k.wave
-        self.first_run = k.registers.sgprs(1, "first_run", note="of the wave, in a row")
-        k.s_mul_i32(self.first_run, k.wave.register, shape.fragments if shape.shares_waves else 0)
-        self.runs = ag.WaveIndex("first_run", self.first_run, shape.waves * shape.fragments)
+        self.runs: ag.WaveIndex | None = None  # the wave's first one in a row, where a row has several waves
+        if shape.shares_waves:
+            first_run = k.registers.sgprs(1, "first_run", note="of the wave, in a row")
+            k.s_mul_i32(first_run, k.wave.register, shape.fragments)
+            self.runs = ag.WaveIndex("first_run", first_run, shape.waves * shape.fragments)
         with k.scratch("share", file="s") as share:
             k.s_mul_i32(share, k.argument("each"), shape.rows)
             k.s_mul_i32(self.first, k.ids["x"], share)
@@ -216,7 +218,7 @@ class RowTensor:
             for item, op in enumerate(("buffer_store_short", "buffer_store_short_d16_hi")):
                 k.emit(op, register, at, self.descriptor, 0, offen=True, offset=offset + self.size * item)
 
-    def store_line(self, values: ag.Vector, wave: ag.WaveIndex, column: int) -> None:
+    def store_line(self, values: ag.Vector, wave: ag.WaveIndex | None, column: int) -> None:
         """A vector of the tensor's type into the row of the group, the wave's part of it from a column on."""
         ag.store_tile(self.k, self.rows, values, rows=wave, column=column, nontemporal=True)
 

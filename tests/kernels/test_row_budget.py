@@ -58,3 +58,10 @@ def test_registers_decide_what_stays_in_them() -> None:
     gradients = {"columns": 16384, "lanes": 512, "dtype": "bf16", "residual": True, "bias": True, "dropout": False, "dresidual": False}
     assert not sums_are_apart(gradients) and sums_are_apart({**gradients, "columns": 32768})
     assert backward_plan(gradients).ahead and not backward_plan({**gradients, "dtype": "f32"}).ahead
+
+
+@pytest.mark.parametrize(("lanes", "counted"), [(64, False), (128, True)])
+def test_only_waves_that_share_a_row_count_their_runs(lanes: int, counted: bool) -> None:
+    """A wave with rows of its own has all runs of a row: it computes no first one of them."""
+    kernel = family("softmax").build("gfx950", {"columns": 1024, "lanes": lanes}, verify=False)
+    assert any(one.name == "first_run" for one in kernel.plan.ranges) is counted
