@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, quoted
 from asmgen.isa.timing import DEFAULT_GPU, GPUS
+from asmgen.kernels.stridesapart import blocks_are_apart
 from asmgen.launch.external import GPU, External, dense_strides, external_of, is_external
 from asmgen.launch.hip import HipDevice
 
@@ -83,20 +83,7 @@ def is_dense(facts: Facts) -> bool:
 
 def has_own_elements(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether no two elements of an array overlap; strides are of any unit."""
-    steps = sorted((abs(stride), count) for stride, count in zip(strides, shape, strict=True) if count > 1)
-    reach = 0
-    for stride, count in steps:
-        if stride <= reach:  # lines may still pass between each other's elements
-            break
-        reach += (count - 1) * stride
-    else:
-        return True
-    if 0 in shape:
-        return True
-    places = np.zeros(1, np.int64)
-    for stride, count in steps:
-        places = np.unique(np.add.outer(places, stride * np.arange(count)))
-    return len(places) == math.prod(shape)
+    return 0 in shape or blocks_are_apart(((abs(stride), count) for stride, count in zip(strides, shape, strict=True)), 1)
 
 
 class MemorySpan:

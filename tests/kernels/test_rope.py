@@ -19,9 +19,10 @@ from tests.kernels.rows_harness import Case, built, run, wrong
 LIBRARY = family("rope")
 SBHD = {"x_stride_b": 3 * 128, "x_stride_s": 2 * 3 * 128, "y_stride_b": 128, "y_stride_s": 2 * 3 * 128, "y_stride_h": 2 * 128}
 BHSD = {"x_stride_h": 37 * 64, "x_stride_s": 64, "x_stride_b": 5 * 37 * 64}
+WOVEN = {"y_stride_h": 3 * 64, "y_stride_s": 7 * 64, "y_stride_b": 265 * 64}  # 3 x differs from 7 y for heads x to 4 and any y
 CASES: list[Case] = [
     ("gfx950", {}, {"b": 2, "s": 37, "h": 3, "each": 2, **SBHD}, "serial"),
-    ("gfx942", {"style": "gptj", "d": 64, "table": "bf16"}, {"b": 2, "s": 37, "h": 5, "each": 3, **BHSD}, "random:1"),
+    ("gfx942", {"style": "gptj", "d": 64, "table": "bf16"}, {"b": 2, "s": 37, "h": 5, "each": 3, **BHSD, **WOVEN}, "random:1"),
     ("gfx950", {"d": 96, "rotated": 24, "positions": "given", "offsets": True, "index": "i64"},
      {"b": 3, "s": 70, "h": 2, "angles": 11, "each": 1, "position_stride": 75}, "random:2"),
     ("gfx942", {"d": 80, "rotated": 32, "style": "gptj", "dtype": "f32", "positions": "given"},
@@ -80,7 +81,7 @@ def test_what_the_registers_just_hold_is_built(build: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"x_stride_h": 100}, "at least d"), ({"y_stride_s": 1001}, "multiples of 4 bytes"), ({"x_stride_b": 12801}, "x_stride_b must be"),
-    ({"y_stride_h": 176, "y_stride_s": 440}, "rows of y must not overlap: each of y_stride_b"),
+    ({"y_stride_h": 176, "y_stride_s": 440}, "rows of y must not overlap: they do not where each of y_stride_b"),
     ({"b": 2, "y_stride_b": 40 * 384 - 2}, "rows of y must not overlap"),
     ({"angle_stride": 60}, "angle_stride"), ({"angles": 1 << 24}, "less than 2\\^29"), ({"max_s": 30}, "max_s must be s")])
 def test_launches_that_are_not_offered_are_refused(values: dict[str, Any], sentence: str) -> None:
