@@ -5,8 +5,9 @@ maxima that miss a source, rescales that are dropped, sums over k in another ord
 a rescale must not be proven for index; one of a wait, barrier or nop must not be proven for races and errata together; one of another order
 must not be proven to compute the expressions of the kernel as it was built.
 One that is proven is run on the emulator with other data: where its outputs are the program's bit for bit, it changes no meaning. Launches
-must have met both sides of where each comparison turns that it feeds; else it is "not told" whether it does, and no equivalent one. Both
-are listed for a reader.
+must have met both sides of where each comparison turns that it feeds; else it is "not told" whether it does. One whose outputs are other
+expressions has the "same bits": a constant that is one unit in the last place off, say, changes results for other data, or for none. Else
+it is equivalent. All three are listed for a reader.
 The status is 1 where a mutant that changes meaning is proven.
 """
 
@@ -44,6 +45,8 @@ from asmgen.tools.terminal.entry import status_of
 
 TEXT = "text"
 """The claims races and errata together."""
+SAME_BITS = "same bits"
+"""Of a mutant: other expressions, whose bits are the program's on the launches."""
 _SAME = 3
 """Launches with the program's own expressions after which a mutant of another order is called proven."""
 KERNELS = ("gemm-bf16", "gemm-fp8", "norm", "softmax", "quantize", "02-row-sum", "03-transpose")
@@ -58,12 +61,14 @@ class Table:
 
     def lines(self) -> list[str]:
         """For people."""
-        total = sum(number for (_, status), number in self.counts.items() if status not in (EQUIVALENT, NOT_TOLD))
-        untold = sum(number for (_, status), number in self.counts.items() if status == NOT_TOLD)
-        refuted = sum(number for (_, status), number in self.counts.items() if status == REFUTED)
+        of = Counter[str]()
+        for (_, status), number in self.counts.items():
+            of[status] += number
+        total = of.total() - of[EQUIVALENT] - of[SAME_BITS] - of[NOT_TOLD]
         rows = [f"{kind:24} {status:10} {number}" for (kind, status), number in sorted(self.counts.items())]
-        share = f"{100 * refuted / total:.1f} %" if total else "none"
-        return [*rows, f"of {total} that change meaning {refuted} refuted ({share}), {len(self.wrong)} proven", f"{untold} not told",
+        share = f"{100 * of[REFUTED] / total:.1f} %" if total else "none"
+        return [*rows, f"of {total} that change meaning {of[REFUTED]} refuted ({share}), {len(self.wrong)} proven",
+                f"{of[SAME_BITS]} of other expressions with the same bits, {of[NOT_TOLD]} not told",
                 *(f"  proven: {one}" for one in self.wrong)]
 
 
@@ -111,7 +116,7 @@ class OrderJudge:
 
 def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: IndexJudge, order: OrderJudge, met: MetEdges,
            seconds: float) -> Claim:
-    """The claim that a mutant may break; "equivalent" for one that is proven and changes nothing."""
+    """The claim that a mutant may break; "equivalent" and the like for one that is proven and changes no bit of outputs."""
     if claimed == ORDER:
         return order.claim(mutant)
     claim = index_claim(family, built, seconds, mutant.program) if claimed == INDEX else text_claim(built, mutant)
@@ -119,9 +124,17 @@ def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: In
         run = index_claim(family, built, seconds, mutant.program)
         claim = run if run.status == REFUTED or claim.status == PROVEN else claim
     if claim.status == PROVEN and judge.survives(mutant) == "":
-        status, why = met.status(mutant)
+        status, why = changes_no_bit(mutant, met, order)
         return replace(claim, status=status, reason=why)
     return claim
+
+
+def changes_no_bit(mutant: Mutant, met: MetEdges, order: OrderJudge) -> tuple[str, str]:
+    """What a mutant is whose outputs are the program's on a few launches, and why."""
+    status, why = met.status(mutant)
+    if status == EQUIVALENT and order.claim(mutant).status == REFUTED:
+        return SAME_BITS, "outputs are other expressions, whose bits are the same on the launches"
+    return status, why
 
 
 def drawn(built: Built, count: int, seed: int) -> Iterator[tuple[Mutant, str]]:

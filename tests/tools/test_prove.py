@@ -22,6 +22,7 @@ from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
 from asmgen.toolchain import assemble
 from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges, compares_floats, fed_comparisons
+from asmgen.tools.mutantproofs import SAME_BITS, OrderJudge, changes_no_bit
 from asmgen.tools.proofs import addressclaim, runclaims
 from asmgen.tools.proofs.addressclaim import Launched
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
@@ -448,6 +449,8 @@ def test_what_launches_tell_of_mutants_that_change_nothing(monkeypatch: pytest.M
     (floats,) = read_text("v_cmp_lt_f32 vcc, v1, v2\nv_cmp_lt_u32 vcc, v1, v2\nv_add_f32 v1, v1, v2\ns_endpgm\n", "gfx942")
     assert [*map(compares_floats, floats.instructions)] == [True, False, False, False]
     assert met.status(round_more) == (EQUIVALENT, "") and met.status(longer)[0] == PROVEN and "other bits" in met.status(longer)[1]
+    order, tiny = OrderJudge(library, built), mutant("v_mov_b32 v1, 0", "v_mov_b32 v1, 1")  # the least denormal, which sums round away
+    assert changes_no_bit(round_more, met, order) == (EQUIVALENT, "") and changes_no_bit(tiny, met, order)[0] == SAME_BITS
     (comparison,) = (number for number, one in enumerate(program.instructions) if one.name == "s_cmp_lt_u32")
     assert [fed_comparisons(program, one) for one in (round_more, longer, stored)] == [{comparison}, {comparison}, frozenset()]
     monkeypatch.setattr("asmgen.tools.proofs.edgelaunches._MOST", 0)
