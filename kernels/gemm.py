@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from asmgen.kernels.matmul import EIGHTS, Called, matmul, product
+from asmgen.kernels.matmul import matmul, product
 from asmgen.kernels.microscaled import made_by_mx, mx
+from asmgen.kernels.productplan import EIGHTS, Called
 from asmgen.kernels.tensors import TensorError, located, plain_name
 
 __all__ = ["TensorError", "bf16", "fp8", "made_by_mx", "matmul", "mx"]

@@ -7,25 +7,20 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from asmgen.author.contract.contract import ContractError
 from asmgen.isa.quote import printable
-from asmgen.kernels.built import code_object
-from asmgen.kernels.matrixlists import addresses, called, check_apart, check_matrices, count_of, for_each_row, is_own, located_alike, member
-from asmgen.kernels.matrixscales import BLOCK, Axes, Scaling, blocks_of, ones, scaling_of, stretches
-from asmgen.kernels.products.contract import ELEMENTS
-from asmgen.kernels.registry import family as find_family
+from asmgen.kernels.matrixlists import addresses, check_apart, check_matrices, count_of, for_each_row, is_own, located_alike, member
+from asmgen.kernels.matrixscales import BLOCK, blocks_of, ones
+from asmgen.kernels.productplan import ALIGNMENT, EIGHTS, OUTS, Called, NotServed, ProductPlan, batch_of, check_axes, product_plan
 from asmgen.kernels.tensors import (
     IN_HOST_MEMORY,
     Facts,
     TensorError,
     check_writable,
-    gpu_named,
     gpu_of,
     kind_of,
     located,
@@ -34,11 +29,8 @@ from asmgen.kernels.tensors import (
     plain_name,
     shares,
 )
-from asmgen.kernels.tuned import choose
 from asmgen.kernels.usableviews import (
-    batch_strides,
     dense_copies,
-    is_one_stride,
     layout_of,
     readable_matrix,
     readable_numbers,
@@ -47,31 +39,11 @@ from asmgen.kernels.usableviews import (
     zeros_of,
 )
 from asmgen.launch.launchlist import LaunchList
-from asmgen.tuning.started import launch_list
 
-ALIGNMENT = 16  # bytes of an address that 16-byte loads take
 _WORTH = 1 << 30
 """Multiply-adds of a product for which A and B are copied where they could be loaded by elements alone: 14 us at the 153 TFLOPS that such a
 kernel is predicted to reach on an MI355X, which is what the four launches of a copy with zeros take."""
 _LARGEST = float(np.finfo(np.float32).max)
-HALVES = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16"}
-OUTS = {**HALVES, "float32": "f32"}
-EIGHTS = {"float8_e4m3fn": ("e4m3", "gfx950"), "float8_e5m2": ("e5m2", "gfx950"), "float8_e4m3fnuz": ("e4m3", "gfx942"),
-           "float8_e5m2fnuz": ("e5m2", "gfx942")}
-
-
-@dataclass(frozen=True)
-class Called:
-    """The function that a user called, for errors, and how it takes B: [N, K] where `b_by_rows`, else [K, N]."""
-
-    name: str
-    b_by_rows: bool = False
-
-    def inner(self, b: Sequence[Any]) -> tuple[Any, Any]:
-        """K and N among the axes of B, or among what belongs to them."""
-        return (b[-1], b[-2]) if self.b_by_rows else (b[-2], b[-1])
-
-
 _MATMUL = Called("gemm.matmul")
 
 
@@ -218,7 +190,7 @@ def _start_lists(of: Called, every: dict[str, list[Any]], more: dict[str, Any], 
     beside = {name: located(name, one, of.name)[1] for name, one in more.items()}
     odd = any((address or 0) % ALIGNMENT for name in "ab" for address, _ in places[name])
     facts = (*((name, some[0][1]) for name, some in places.items()), *beside.items())
-    plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant, count)
+    plan = product_plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant, count)
     if plan.launches is None:
         return
     numbers = _numbers(of, a, more, beside, plan, stream)
@@ -227,10 +199,6 @@ def _start_lists(of: Called, every: dict[str, list[Any]], more: dict[str, Any], 
                     for name, some in places.items()}
         null = dict.fromkeys((*plan.unread, "a", "b", "c", "d"), 0)
         plan.launches.start(device, {**null, **pointers, **numbers, **plan.numbers}, stream)
-
-
-class _NotServed(TensorError):
-    """No kernel takes tensors that lie so."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +228,7 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     check_writable(out, of.name)
     places = {name: located("out" if name == "d" else name, tensor, of.name) for name, tensor in tensors.items()}
     for name in ("a", "b", *(["c"] if beta else [])):
-        batch = _batch(of, *(places[one][1][0][:-2] for one in "ab"))
+        batch = batch_of(of, *(places[one][1][0][:-2] for one in "ab"))
         layout = layout_of(*places["d"][1][:2])[0] if name == "c" and len(places["d"][1][0]) > 1 else ""
         if len(places[name][1][0]) > 1:
             tensors[name] = readable_matrix(of.name, name, tensors[name], places[name][1], batch, stream, layout)
@@ -268,15 +236,15 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     odd = any((places[name][0] or 0) % ALIGNMENT for name in "ab")
     facts = tuple((name, found) for name, (_, found) in places.items())
     try:
-        plan = _plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant)
-    except _NotServed as refusal:
+        plan = product_plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant)
+    except NotServed as refusal:
         matrices = {name: tensors[name] for name in "abcd" if name in tensors}
         copies = {} if copied or stream is not None else dense_copies(matrices, dict(facts))
         if not copies:
             raise
         try:
             made = _ready(of, {**tensors, **copies}, alpha, beta, device, stream, invariant, copied=True)
-        except _NotServed:
+        except NotServed:
             raise refusal from None
         return replace(made, copied=out if "d" in copies else None)
     k = places["a"][1][0][-1]
@@ -307,159 +275,13 @@ def device_of(of: Called, a: Any, device: Any) -> Any:
     return device
 
 
-def _numbers(of: Called, a: Any, given: Mapping[str, Any], facts: Mapping[str, Facts], plan: _Plan, stream: Any) -> dict[str, Any]:
+def _numbers(of: Called, a: Any, given: Mapping[str, Any], facts: Mapping[str, Facts], plan: ProductPlan, stream: Any) -> dict[str, Any]:
     """Bias and scales as the kernel of a plan reads them."""
     numbers = {name: readable_numbers(of.name, name, one, facts[name], stream, name in plan.by_columns) for name, one in given.items()}
     for name, (axes, whole) in plan.scales.items():
         one = numbers.get(name)
         numbers[name] = ones(of.name, a, math.prod(whole), stream) if one is None else repeated(of.name, name, one, axes, whole, stream)
     return numbers
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A launch without its pointers, or none where D has no elements: `unread` are those that the kernel does not read, `scales` says which
-    scales it reads (`Scaling.axes`), `by_columns` those that are wanted by columns. Where `elements`, A and B are loaded element by
-    element."""
-
-    launches: LaunchList | None
-    elements: bool
-    numbers: Mapping[str, Any]
-    unread: tuple[str, ...]
-    scales: Mapping[str, tuple[Axes, Axes]]
-    by_columns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Matrices:
-    """How a batch of matrices lies in memory."""
-
-    layout: str
-    stride: int
-    apart: int
-
-
-@cache
-def _plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ...], alpha: float, beta: float, odd: bool,
-          invariant: bool, count: int = 0) -> _Plan:
-    """Check the tensors, then choose and build the kernel for a device of that name. `odd` says that an address is no multiple of 16. With
-    a `count` there are so many products of matrices like these, which arrays of pointers tell."""
-    known = dict(facts)
-    shapes = {name: found[0] for name, found in known.items()}
-    _check_axes(of, {name: shapes[name] for name in "abd"})
-    (m, k), (other, n) = shapes["a"][-2:], of.inner(shapes["b"])
-    if other != k:
-        wanted = (f"be [N, K] with K = {k}, as a has it, got {list(shapes['b'])}" if of.b_by_rows else
-                  f"have K = {k} rows, as a has columns, got the shape {list(shapes['b'])}; a matrix [N, K], as torch.nn.Linear holds "
-                  "weights, is given as b.T")
-        raise TensorError(f"b of {of.name} must {wanted}")
-    batch = _batch(of, shapes["a"][:-2], shapes["b"][:-2])
-    for name in ("d", *(["c"] if "c" in known else [])):
-        leading = batch if name == "d" else shapes[name][:-2]
-        if shapes[name] != (*leading, m, n) or not stretches(leading, batch):
-            raise TensorError(f"{called(name)} of {of.name} must be {[*batch, m, n]}, got {list(shapes[name])}")
-    name, build = _types(of, known, arch)
-    by_rows = known["b"] if of.b_by_rows else (_swapped(shapes["b"]), _swapped(known["b"][1]), known["b"][2])
-    exchanged = {**known, "b": by_rows}  # N x K, a row for each column of D
-    if 0 in (*batch, m, n):
-        return _Plan(None, False, {}, (), {}, ())
-    lying = {one: _matrices(of, called(one), exchanged[one], batch) for one in "abd"}
-    if "c" in known and beta:
-        lying["c"] = _matrices(of, "c", known["c"], batch, lying["d"].layout)
-    matrices = count or math.prod(batch)
-    scaling = scaling_of(of.name, known, name, m, n, k, (count,) if count else batch)
-    given: dict[str, Any] = {"m": m, "n": n, "k": k, "batch": matrices, "alpha": alpha, "beta": beta, **build, **scaling.build,
-                             "invariant": invariant}
-    for one, its in (*lying.items(), *(() if "c" in lying else [("c", lying["d"])])):
-        given |= {f"{one}_layout": its.layout, f"ld{one}": its.stride}
-        given |= {"pointers": True} if count else {f"{one}_stride_batch": its.apart}
-    if "bias" in known:
-        if math.prod(shapes["bias"]) != n or OUTS.get(plain_name(known["bias"][2])) != build["out"]:
-            raise TensorError(f"bias of {of.name} must have N = {n} elements of the type of out, got {list(shapes['bias'])} of "
-                              f"{plain_name(known['bias'][2])}")
-        given["bias"] = "row"
-    return _chosen(of, name, arch, device, given | ({"schedule": ELEMENTS} if odd else {}), tuple(known), scaling)
-
-
-def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any], tensors: Sequence[str],
-            scaling: Scaling) -> _Plan:
-    """The plan of the variant that is predicted the fastest for these values."""
-    library = find_family(name)
-    arch, block = library.check_arch(arch), {"scales": "block"}
-    if block.items() <= scaling.build.items() and not any(block.items() <= library.fixed(one).items() for one in library.variants(arch)):
-        raise TensorError(f"a_scale and b_scale of {of.name} for blocks of {BLOCK} have no kernel for {arch}; one for all, or for each "
-                          "row of a and column of out, would work")
-    try:
-        build = choose(name, arch, gpu_named(device, arch), given)
-        contract = library.contract(arch, build)
-        values = contract.resolve_run({**build, **given})
-    except ContractError as error:
-        works = _lines_of_blocks(given["k"]) if block.items() <= given.items() else "contiguous copies"
-        raise _NotServed(f"{of.name} of m={given['m']}, n={given['n']}, k={given['k']}, batch={given['batch']} with A by "
-                          f"{given['a_layout']}s, B^T by {given['b_layout']}s and out by {given['d_layout']}s: {error.sentence}; "
-                          f"{works} would work") from error
-    numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
-    pointers = [argument.name for argument in contract.given if argument.type == "pointer"]
-    unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.axes)
-    launches = launch_list(code_object(library, arch, build), contract, values)
-    return _Plan(launches, values["schedule"] == ELEMENTS, numbers, unread, scaling.axes, scaling.by_columns)
-
-
-def _lines_of_blocks(k: int) -> str:
-    """What kernels take where a scale belongs to a block: none of them loads element by element."""
-    rows = f"A and B^T by rows of {k + -k % ALIGNMENT} columns{', zeros the last ones' if k % ALIGNMENT else ''}"
-    return f"{rows}, from a multiple of {ALIGNMENT} bytes on,"
-
-
-def _check_axes(of: Called, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    for name, shape in shapes.items():
-        if len(shape) < 2:
-            raise TensorError(f"{called(name)} of {of.name} must be a matrix, or a batch of them, got the shape {list(shape)}")
-
-
-def _swapped(axes: tuple[int, ...]) -> tuple[int, ...]:
-    return (*axes[:-2], axes[-1], axes[-2])
-
-
-def _batch(of: Called, one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(one, other)
-    except ValueError:
-        raise TensorError(f"a and b of {of.name} must have leading axes that broadcast, got {list(one)} and {list(other)}") from None
-
-
-def _types(of: Called, known: Mapping[str, Facts], arch: str) -> tuple[str, dict[str, Any]]:
-    """The family that takes the types of a, b and out, and its build parameters for them."""
-    types = {name: plain_name(known[name][2]) for name in ("a", "b", "d")}
-    halves = types["a"] in HALVES and HALVES[types["a"]] == HALVES.get(types["b"])
-    if not halves and not (types["a"] in EIGHTS and types["b"] in EIGHTS):
-        raise TensorError(f"a and b of {of.name} must be both bfloat16, both float16, or both float8, got {types['a']} and {types['b']}")
-    out = OUTS.get(types["d"])
-    if out is None:
-        raise TensorError(f"out of {of.name} must be bfloat16, float16 or float32, got {types['d']}")
-    if "c" in known and plain_name(known["c"][2]) != types["d"]:
-        raise TensorError(f"c of {of.name} must be of the type of out, {types['d']}, got {plain_name(known['c'][2])}")
-    if halves:
-        return "gemm-bf16", {"dtype": HALVES[types["a"]], "out": out}
-    for name in "ab":
-        if EIGHTS[types[name]][1] != arch:
-            works = " and ".join(one for one, (_, where) in EIGHTS.items() if where == arch)
-            raise TensorError(f"{name} of {of.name} is {types[name]}, whose numbers {arch} does not have; it has {works}")
-    return "gemm-fp8", {"a_dtype": EIGHTS[types["a"]][0], "b_dtype": EIGHTS[types["b"]][0], "out": out}
-
-
-def _matrices(of: Called, name: str, facts: Facts, batch: tuple[int, ...], wanted: str = "") -> _Matrices:
-    """How matrices of [..., rows, columns] lie, each of which a batch asks for; as `wanted`, if in several ways."""
-    shape, strides, _ = facts
-    steps = batch_strides(shape[:-2], strides[:-2], batch)
-    if not is_one_stride(steps):
-        raise TensorError(f"{name} of {of.name} has leading axes with the strides {list(strides[:-2])}, which are not one stride through "
-                          f"{list(batch)}; an expanded contiguous copy would work")
-    layout, apart = layout_of(shape, strides, wanted)
-    if not layout:
-        raise TensorError(f"{name} of {of.name} must have the elements of its rows, or of its columns, side by side (stride 1), got the "
-                          f"strides {list(strides[-2:])}: a contiguous copy would work")
-    return _Matrices(layout, apart, steps[-1][1] if steps else 0)
 
 
 def _with_columns(of: Called, a: Any, b: Any, stream: Any) -> tuple[Any, Any]:
@@ -480,8 +302,8 @@ def _one_zero(of: Called, tensor: Any, axis: int, stream: Any) -> Any:
 def _empty(of: Called, a: Any, b: Any, dtype: Any) -> Any:
     """A tensor for the result, of the same kind as `a`."""
     one, other = (located(name, tensor, of.name)[1] for name, tensor in (("a", a), ("b", b)))
-    _check_axes(of, {"a": one[0], "b": other[0]})
-    shape = (*_batch(of, one[0][:-2], other[0][:-2]), *one[0][-2:-1], of.inner(other[0])[1])
+    check_axes(of, {"a": one[0], "b": other[0]})
+    shape = (*batch_of(of, one[0][:-2], other[0][:-2]), *one[0][-2:-1], of.inner(other[0])[1])
     name = _type_named(of, dtype) if dtype is not None else "bfloat16" if plain_name(one[2]) in EIGHTS else ""
     if isinstance(a, np.ndarray):
         return np.empty(shape, numpy_type(name) if name else a.dtype)

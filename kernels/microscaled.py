@@ -15,7 +15,8 @@ import numpy as np
 from asmgen.isa.quote import quoted
 from asmgen.kernels.built import code_object
 from asmgen.kernels.gemm_mx.formats import ELEMENTS, FRAGMENT_ROWS, padded_rows
-from asmgen.kernels.matmul import ALIGNMENT, HALVES, OUTS, Called, device_of, factor_of
+from asmgen.kernels.matmul import device_of, factor_of
+from asmgen.kernels.productplan import ALIGNMENT, HALVES, OUTS, Called
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tensors import Facts, TensorError, check_writable, gpu_named, kind_of, located, plain_name, shares
 from asmgen.kernels.tuned import choose

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from asmgen.kernels import gemm
-from asmgen.kernels import matmul as module
+from asmgen.kernels import productplan as module
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tuning.candidates import candidates
@@ -143,7 +143,7 @@ def failure(number: int, seed: int = 0) -> str:
         found = candidates(family(kernel), arch, given, 256)
         return found[int(random.integers(len(found)))].build
 
-    module._plan.cache_clear()
+    module.product_plan.cache_clear()
     tensors = {name: TorchTensor(value) if isinstance(value, np.ndarray) else value for name, value in call.more.items()}
     tensors["invariant"] = number % 3 == 0
     with patch.object(module, "choose", drawn), EmulatedDevice(call.arch) as device:

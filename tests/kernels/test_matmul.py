@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from asmgen.kernels import gemm
+from asmgen.kernels import gemm, productplan
 from asmgen.kernels import matmul as module
 from asmgen.kernels.registry import family
 from asmgen.kernels.tensors import has_own_elements
@@ -27,10 +27,10 @@ def first(kernel: str, arch: str, gpu: str, given: dict[str, Any]) -> dict[str, 
 
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(module, "choose", first)
-    module._plan.cache_clear()
+    monkeypatch.setattr(productplan, "choose", first)
+    productplan.product_plan.cache_clear()
     yield
-    module._plan.cache_clear()
+    productplan.product_plan.cache_clear()
 
 
 def drawn(seed: int, shape: tuple[int, ...], dtype: Any = BF16) -> np.ndarray[Any, Any]:
@@ -167,10 +167,10 @@ def test_a_large_product_of_odd_length_runs_on_copies(monkeypatch: pytest.Monkey
         taken.append(build["schedule"])
         return build
 
-    monkeypatch.setattr(module, "choose", chosen)
+    monkeypatch.setattr(productplan, "choose", chosen)
     for worth in (2 * 30 * 50 * 40, 2 * 30 * 50 * 40 + 1):
         monkeypatch.setattr(module, "_WORTH", worth)
-        module._plan.cache_clear()
+        productplan.product_plan.cache_clear()
         with EmulatedDevice("gfx950") as device:
             found = gemm.matmul(TorchTensor(a), TorchTensor(b), device=device).array
         assert close(found, a.astype(np.float64) @ b.astype(np.float64))

@@ -20,7 +20,7 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels import gemm
-from asmgen.kernels import matmul as products
+from asmgen.kernels import productplan as products
 from asmgen.kernels.products.split import MOST_PARTS, reciprocal
 from asmgen.kernels.registry import family
 from asmgen.launch.device import Buffer, DeviceError
@@ -215,13 +215,13 @@ def test_a_product_of_tensors_may_be_split(monkeypatch: pytest.MonkeyPatch, tmp_
     """Two launches on a stream of a GPU, with C and the bias in D's place as neither is read; on the emulator the product itself."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(products, "choose", lambda name, arch, gpu, given: SMALL | {"split_k": 2})
-    products._plan.cache_clear()
+    products.product_plan.cache_clear()
     random = np.random.default_rng(2)
     a, b = (random.integers(-3, 4, (rows, 192)).astype(ml_dtypes.bfloat16) for rows in (20, 33))
     with EmulatedDevice("gfx950") as device:
         for _ in range(2):  # the second time with the code object of the cache folder
             d = gemm.bf16(a, b, device=device)
-            products._plan.cache_clear()
+            products.product_plan.cache_clear()
         assert len(device.launches) == 4 and not any(result.findings for result in device.launches)
     np.testing.assert_array_equal(d.astype(float), (a.astype(float) @ b.astype(float).T).astype(ml_dtypes.bfloat16).astype(float))
     assert len(list(tmp_path.rglob("*.co"))) == 1
@@ -230,7 +230,7 @@ def test_a_product_of_tensors_may_be_split(monkeypatch: pytest.MonkeyPatch, tmp_
     with HipDevice("gfx950", fake) as card:
         buffers = [card.upload(array) for array in (a, b, d)]
         gemm.bf16(*(Tensor(buffer, array) for buffer, array in zip(buffers, (a, b, d), strict=True)), device=card, stream=9)
-    products._plan.cache_clear()
+    products.product_plan.cache_clear()
     assert [launch.stream for launch in fake.launches] == [9, 9] and [launch.grid for launch in fake.launches] == [(1, 1, 2), (2, 1, 1)]
     pointers = [int.from_bytes(launch.kernarg[at:at + 8], "little") for launch, at in zip(fake.launches, (16, 0), strict=True)]
     assert pointers[0] == pointers[1] != 0, "the workspace"

@@ -46,7 +46,7 @@ def test_operators_are_defined_and_right(monkeypatch: pytest.MonkeyPatch) -> Non
     torch, ops = stand_in()
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.delitem(sys.modules, "asmgen.kernels.torch_ops", raising=False)
-    monkeypatch.setattr("asmgen.kernels.matmul.choose", first_declared)
+    monkeypatch.setattr("asmgen.kernels.productplan.choose", first_declared)
     importlib.import_module("asmgen.kernels.torch_ops")
     product, into = ops["asmgen::gemm_bf16"], ops["asmgen::gemm_bf16_out"]
     assert (product.mutates, into.mutates) == ((), ("out",)) and into.schema == "(Tensor a, Tensor b, Tensor(a!) out) -> ()"

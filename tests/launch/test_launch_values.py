@@ -19,7 +19,7 @@ from asmgen.codeobject.arguments import Typed
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
-from asmgen.kernels import gemm
+from asmgen.kernels import gemm, productplan
 from asmgen.kernels import matmul as products
 from asmgen.kernels.gemm import TensorError
 from asmgen.kernels.registry import family
@@ -332,19 +332,19 @@ def first_declared(kernel: str, arch: str, gpu: str, given: dict[str, Any]) -> A
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(products, "choose", first_declared)
-        products._plan.cache_clear()
+        patch.setattr(productplan, "choose", first_declared)
+        productplan.product_plan.cache_clear()
         yield
-    products._plan.cache_clear()
+    productplan.product_plan.cache_clear()
 
 
 @pytest.fixture
 def fresh_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(products, "choose", first_declared)
-    products._plan.cache_clear()
+    monkeypatch.setattr(productplan, "choose", first_declared)
+    productplan.product_plan.cache_clear()
     yield tmp_path / "asmgen" / "kernels"
-    products._plan.cache_clear()
+    productplan.product_plan.cache_clear()
 
 
 def matrix(rows: int, columns: int, seed: int) -> np.ndarray[Any, Any]:
@@ -440,13 +440,13 @@ def test_gemm_takes_an_odd_k_stride_and_address(shared_cache: None) -> None:
 
 def test_an_error_in_a_product_raises(shared_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = asymmetric(16, 64, 1), asymmetric(16, 64, 2)
-    plan = products._plan
+    plan = productplan.product_plan
 
     def far(*asked: Any) -> Any:  # rows of A that are nowhere
         found = plan(*asked)
         return replace(found, numbers={**found.numbers, "lda": 1 << 16})
 
-    monkeypatch.setattr(products, "_plan", far)
+    monkeypatch.setattr(products, "product_plan", far)
     with EmulatedDevice("gfx950") as device, pytest.raises(LaunchError, match="access-outside-registry"):
         gemm.bf16(a, b, device=device)
 
@@ -458,7 +458,7 @@ def test_a_damaged_cache_of_kernels_is_not_used(fresh_cache: Any) -> None:
         good = gemm.bf16(a, b, device=device)
         path = next(fresh_cache.iterdir())
         path.write_bytes(path.read_bytes()[:1000])
-        products._plan.cache_clear()
+        productplan.product_plan.cache_clear()
         assert gemm.bf16(a, b, device=device).tobytes() == good.tobytes()
     assert path.stat().st_size > 1000
 
