@@ -15,7 +15,18 @@ import numpy as np
 from asmgen.isa.quote import printable
 from asmgen.kernels.matrixlists import addresses, check_apart, check_matrices, count_of, for_each_row, is_own, located_alike, member
 from asmgen.kernels.matrixscales import BLOCK, blocks_of, ones
-from asmgen.kernels.productplan import ALIGNMENT, EIGHTS, OUTS, Called, NotServed, ProductPlan, batch_of, check_axes, product_plan
+from asmgen.kernels.productplan import (
+    ALIGNMENT,
+    EIGHTS,
+    OUTS,
+    Called,
+    NeedsWholeRows,
+    NotServed,
+    ProductPlan,
+    batch_of,
+    check_axes,
+    product_plan,
+)
 from asmgen.kernels.tensors import (
     IN_HOST_MEMORY,
     Facts,
@@ -59,7 +70,7 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
     batch of several strides) on its current stream. `bias` has N elements of the type of `out`. Leading axes of `c` broadcast to the batch.
     float8 takes scales in float32 (none: 1): one for a tensor or for each matrix ([..., 1, 1]), or one for each row of `a` ([..., M]) or
     each column of `b` ([..., N]), whose leading axes broadcast to the batch, or for 1 x 128 of `a` ([M, K / 128], best with columns side by
-    side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose; K is whole blocks).
+    side) and 128 x 128 of `b` ([N / 128, K / 128]; `b` is a transpose), where the last block may be a part of one.
     Where an axis has no elements, nothing is launched, or D is beta c + bias where that axis is K.
 
     `a` and `b` may be lists of matrices of one shape, type and stride, which lie anywhere; a single one of the two serves all. Then `out`,
@@ -72,7 +83,8 @@ def matmul(a: Any, b: Any, out: Any = None, *, a_scale: Any = None, b_scale: Any
 
     A numpy array may be any view and is moved without gaps. `device` and `stream` are as for `gemm.bf16`, and so is the choice of the
     variant. Where nothing but single elements can be loaded (odd strides or addresses), a slower variant does it; for a large
-    product of PyTorch's tensors a fast one, on copies of `a` and `b` with zeros beyond K (not if `invariant` or with a `stream`). Where
+    product a fast one, on copies of `a` and `b` with zeros beyond K (not if `invariant` or with a `stream`). With scales of blocks there
+    is no such variant, and `a` and `b` whose rows begin at no multiples of 16 bytes are copied, PyTorch's without a `stream`. Where
     lines lie farther apart than any kernel reaches (64 of them in 4 GiB), PyTorch's tensors are copied, without a `stream`. Raises
     TensorError or ContractError, which name the argument, before any launch.
     """
@@ -238,8 +250,7 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     try:
         plan = product_plan(of, device.arch, getattr(device, "name", ""), facts, alpha, beta, odd, invariant)
     except NotServed as refusal:
-        matrices = {name: tensors[name] for name in "abcd" if name in tensors}
-        copies = {} if copied or stream is not None else dense_copies(matrices, dict(facts))
+        copies = {} if copied else _usable(of, tensors, dict(facts), stream, isinstance(refusal, NeedsWholeRows))
         if not copies:
             raise
         try:
@@ -249,9 +260,8 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
         return replace(made, copied=out if "d" in copies else None)
     k = places["a"][1][0][-1]
     if plan.elements and math.prod(places["d"][1][0]) * k >= _WORTH and stream is None and not invariant and not copied:
-        along = {"a": -1, "b": -1 if of.b_by_rows else -2}
-        copies = {name: with_zeros(tensors[name], along[name], k + -k % BLOCK) for name in along}
-        if None not in copies.values():
+        copies = _whole_rows(of, tensors, k + -k % BLOCK)
+        if copies:
             return _ready(of, {**tensors, **copies}, alpha, beta, device, stream, invariant, copied=True)
     c_elsewhere = "c" in tensors and places["c"][0] is not None and places["c"] != places["d"]  # where it is D, each wave reads its own
     for name in ("a", "b", "bias", "a_scale", "b_scale", *(["c"] if beta and c_elsewhere else [])):
@@ -263,6 +273,22 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     beside: dict[str, Any] = {name: tensors[name] for name in ("bias", "a_scale", "b_scale") if name in tensors}
     numbers = _numbers(of, a, beside, {name: places[name][1] for name in beside}, plan, stream)
     return _Ready(device, plan.launches, {**dict.fromkeys(plan.unread, out), **tensors, **numbers, **plan.numbers})
+
+
+def _usable(of: Called, tensors: Mapping[str, Any], facts: Mapping[str, Facts], stream: Any, whole_rows: bool) -> dict[str, Any]:
+    """Copies of matrices that no kernel takes as they lie, none where none can be made: dense ones, of A and B by whole rows if so."""
+    if stream is not None and not (whole_rows and all(isinstance(tensors[name], np.ndarray) for name in "ab")):
+        return {}
+    copies = dense_copies({name: tensors[name] for name in "abcd" if name in tensors}, facts) if stream is None else {}
+    k = facts["a"][0][-1]
+    return {**copies, **_whole_rows(of, tensors, k + -k % ALIGNMENT)} if whole_rows else copies
+
+
+def _whole_rows(of: Called, tensors: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """Copies of A and B with zeros up to a size of K, whose elements along K lie side by side; none for what makes no copies."""
+    along = {"a": -1, "b": -1 if of.b_by_rows else -2}
+    copies = {name: with_zeros(tensors[name], axis, size) for name, axis in along.items()}
+    return {} if any(one is None for one in copies.values()) else copies
 
 
 def device_of(of: Called, a: Any, device: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -43,6 +43,10 @@ class Called:
 
 class NotServed(TensorError):
     """No kernel takes tensors that lie so."""
+
+
+class NeedsWholeRows(NotServed):
+    """Those kernels that could would take A and B^T by rows of whole multiples of `ALIGNMENT`, zeros the last elements."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,10 @@ def product_plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Fac
     if 0 in (*batch, m, n):
         return ProductPlan(None, False, {}, (), {}, ())
     lying = {one: _matrices(of, called(one), exchanged[one], batch) for one in "abd"}
+    for one in "ab":  # what lies next to a single line is not read
+        lines = exchanged[one][0][-2 if lying[one].layout == "row" else -1]
+        if lines == 1:
+            lying[one] = replace(lying[one], stride=lying[one].stride + -lying[one].stride % ALIGNMENT)
     if "c" in known and beta:
         lying["c"] = _matrices(of, "c", known["c"], batch, lying["d"].layout)
     matrices = count or math.prod(batch)
@@ -123,10 +131,11 @@ def _chosen(of: Called, name: str, arch: str, device: str, given: dict[str, Any]
         contract = library.contract(arch, build)
         values = contract.resolve_run({**build, **given})
     except ContractError as error:
-        works = _lines_of_blocks(given["k"]) if block.items() <= given.items() else "contiguous copies"
-        raise NotServed(f"{of.name} of m={given['m']}, n={given['n']}, k={given['k']}, batch={given['batch']} with A by "
-                          f"{given['a_layout']}s, B^T by {given['b_layout']}s and out by {given['d_layout']}s: {error.sentence}; "
-                          f"{works} would work") from error
+        refused, works = ((NeedsWholeRows, _lines_of_blocks(given["k"])) if block.items() <= given.items() else
+                          (NotServed, "contiguous copies"))
+        raise refused(f"{of.name} of m={given['m']}, n={given['n']}, k={given['k']}, batch={given['batch']} with A by "
+                      f"{given['a_layout']}s, B^T by {given['b_layout']}s and out by {given['d_layout']}s: {error.sentence}; "
+                      f"{works} would work") from error
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
     pointers = [argument.name for argument in contract.given if argument.type == "pointer"]
     unread = tuple(pointer for pointer in pointers if pointer not in tensors and pointer not in scaling.axes)

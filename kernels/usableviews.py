@@ -89,13 +89,20 @@ def repeated(of: str, name: str, scales: Any, axes: tuple[int, ...], whole: tupl
 
 def with_zeros(tensor: Any, axis: int, size: int) -> Any:
     """A copy of a matrix, or a batch of them, with zeros up to that size along an axis, whose elements lie side by side. None for what
-    makes no copies; an array of numpy has no strides on the device."""
-    if not (can_copy(tensor) and hasattr(tensor, "new_zeros")):
+    makes no copies."""
+    shape = (*tensor.shape[:-2], tensor.shape[-1 if axis == -2 else -2], size)
+    if isinstance(tensor, np.ndarray):
+        made = np.zeros(shape, tensor.dtype)
+    elif can_copy(tensor) and hasattr(tensor, "new_zeros"):
+        made = tensor.new_zeros(shape)
+    else:
         return None
-    made = tensor.new_zeros((*tensor.shape[:-2], tensor.shape[-1 if axis == -2 else -2], size))
-    transposed = made if axis == -1 else made.transpose(-1, -2)
+    transposed = made if axis == -1 else made.swapaxes(-1, -2) if isinstance(made, np.ndarray) else made.transpose(-1, -2)
     inside = transposed[..., :tensor.shape[axis]] if axis == -1 else transposed[..., :tensor.shape[axis], :]
-    inside.copy_(tensor)
+    if isinstance(made, np.ndarray):
+        inside[...] = tensor
+    else:
+        inside.copy_(tensor)
     return transposed
 
 

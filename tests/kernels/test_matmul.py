@@ -142,12 +142,28 @@ def test_rows_with_scales_of_blocks_begin_at_multiples_of_16_bytes(k: int, works
         gemm.fp8(TorchTensor(a), TorchTensor(b), TorchTensor(np.empty((5, 7), BF16)), **scales, stream=1, device=device)
 
 
-def test_where_copies_serve_no_better_the_tensors_are_refused() -> None:
-    """257 columns of B are no whole dwords; a copy has rows of 300 bytes."""
-    a, b, out = drawn(1, (2, 304), E4M3)[:, :300], drawn(2, (300, 272), E4M3)[:, :257].T, TorchTensor(np.empty((2, 257), BF16))
-    scales = {"a_scale": TorchTensor(np.ones((2, 3), np.float32)), "b_scale": TorchTensor(np.ones((3, 3), np.float32))}
-    with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match=r"by columns.*n must be .* 4 bytes.* of 304 columns"):
-        gemm.fp8(TorchTensor(a), TorchTensor(b), out, **scales, device=device)
+@pytest.mark.slow
+def test_rows_of_any_bytes_with_scales_of_blocks_are_copied() -> None:
+    """Arrays of numpy, and tensors without a stream; B by columns of 13 bytes. Next to a single row of A nothing is read: it is taken as it
+    lies, for a stream too. Where elements of `out` share memory no copies serve."""
+    wide, b = drawn(1, (5, 300), E4M3), drawn(2, (13, 300), E4M3)
+    scales = {"a_scale": np.random.default_rng(3).uniform(0.5, 2, (5, 3)).astype(np.float32), "b_scale": np.float32([[0.5, 1, 2]])}
+    of_a, of_b = scales["a_scale"].repeat(128, 1)[:, :300], scales["b_scale"].repeat(128, 1)[:, :300]
+    right = (wide.astype(np.float64) * of_a) @ (b.astype(np.float64) * of_b).T
+    own = {name: TorchTensor(one) for name, one in scales.items()}
+    with EmulatedDevice("gfx950") as device:
+        assert close(gemm.fp8(wide, b, **scales, device=device), right)
+        by_columns = gemm.matmul(TorchTensor(wide), TorchTensor(np.ascontiguousarray(b.T)), TorchTensor(np.empty((13, 5), BF16).T), **own,
+                                 device=device)
+        assert close(by_columns.array, right)
+        strided = np.zeros((13, 304), E4M3)
+        strided[:, :300] = b
+        row = gemm.fp8(TorchTensor(wide[:1]), TorchTensor(strided[:, :300]), TorchTensor(np.empty((1, 13), BF16)), stream=1, device=device,
+                       a_scale=TorchTensor(scales["a_scale"][:1]), b_scale=own["b_scale"])
+        assert close(row.array, right[:1])
+        over = TorchTensor(np.lib.stride_tricks.as_strided(np.zeros(70, BF16), (5, 13), (20, 2)))
+        with pytest.raises(gemm.TensorError, match="of 304 columns"):
+            gemm.fp8(TorchTensor(wide), TorchTensor(b), over, **own, device=device)
 
 
 def test_views_that_no_kernel_reads_are_copied() -> None:
@@ -175,6 +191,11 @@ def test_a_large_product_of_odd_length_runs_on_copies(monkeypatch: pytest.Monkey
             found = gemm.matmul(TorchTensor(a), TorchTensor(b), device=device).array
         assert close(found, a.astype(np.float64) @ b.astype(np.float64))
     assert taken == ["elements", "interleave", "elements"]
+    monkeypatch.setattr(module, "_WORTH", 1)
+    productplan.product_plan.cache_clear()
+    with EmulatedDevice("gfx950") as device:
+        assert close(gemm.matmul(a, b, device=device), a.astype(np.float64) @ b.astype(np.float64))
+    assert taken[3:] == ["elements", "interleave"], "arrays too"
 
 
 def test_a_single_row_of_c_lies_as_out_does() -> None:
