@@ -23,9 +23,10 @@ from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
 from asmgen.tools.proofs.actinglaunches import TRIES, shorter
 from asmgen.tools.proofs.edgelaunches import Key, ordered
+from asmgen.tools.proofs.exactnumbers import Numbers
 from asmgen.tools.proofs.launchvalues import given_numbers
 from asmgen.tools.proofs.limitlaunches import LimitCheck, Truths
-from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues
+from asmgen.tools.proofs.termvalues import Makings, TermValues
 
 Launch = Mapping[str, Any]
 _SIZES = 4

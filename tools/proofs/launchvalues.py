@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.terms.polynomials import WORD, Polynomials
-from asmgen.tools.proofs.termvalues import Numbers, word_of
+from asmgen.tools.proofs.exactnumbers import Numbers
+from asmgen.tools.proofs.termvalues import word_of
 
 _POINTERS, APART = 1 << 44, 1 << 40
 """Where the first tensor begins, and how far tensors are apart."""

@@ -26,10 +26,11 @@ from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.comparedsides import compared_sides
 from asmgen.tools.proofs.contractlimits import limit_launches
+from asmgen.tools.proofs.exactnumbers import Numbers
 from asmgen.tools.proofs.guards import Guards, ProgramWays
 from asmgen.tools.proofs.idleparts import FormsSeen, IdleParts
 from asmgen.tools.proofs.launchvalues import APART, given_numbers
-from asmgen.tools.proofs.termvalues import Makings, Numbers, TermValues, ones
+from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
 
 Truths = NDArray[np.bool_]
 Lack = tuple[str, Any]

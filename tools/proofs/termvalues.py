@@ -7,7 +7,6 @@ that they suffice, else Python's integers. Variables are made of earlier ones, s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -19,11 +18,9 @@ from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Monomial, Polynomials, Term, TermVariable
 from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS
+from asmgen.tools.proofs.exactnumbers import HOLDS, Exact, Numbers, added, exact, product, times
 
-Numbers = NDArray[Any]
 _MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
-_HOLDS = 1 << 62
-"""What absolute values of 64-bit arrays stay below, so that sums of two do not wrap."""
 _DIRECT: dict[str, Any] = {"min": np.minimum, "max": np.maximum, "sum": np.asarray, "select": np.where, **RELATIONS} | {
     f"{name}{width}": function for width in (16, 32) for name, function in (
     ("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor))}
@@ -71,38 +68,6 @@ def ones(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-@dataclass(frozen=True)
-class _Exact:
-    """Numbers, and what none of them exceeds in size."""
-
-    values: Numbers
-    most: int
-
-
-def _exact(values: Numbers) -> _Exact:
-    if not values.size:
-        return _Exact(values.astype(np.int64), 0)
-    most = max(abs(int(values.min())), abs(int(values.max())))
-    return _Exact(values.astype(np.int64 if most < _HOLDS else object), most)
-
-
-def _product(a: _Exact, b: _Exact) -> _Exact:
-    most = a.most * b.most
-    return _Exact(a.values * b.values, most) if most < _HOLDS else _exact(a.values.astype(object) * b.values.astype(object))
-
-
-def _times(a: _Exact, factor: int) -> _Exact:
-    most = a.most * abs(factor)
-    if factor == 1:
-        return a
-    return _Exact(a.values * factor, most) if most < _HOLDS else _exact(a.values.astype(object) * factor)
-
-
-def _sum(a: _Exact, b: _Exact) -> _Exact:
-    most = a.most + b.most
-    return _Exact(a.values + b.values, most) if most < _HOLDS else _exact(a.values.astype(object) + b.values.astype(object))
-
-
 class TermValues:
     """Of samples for which `given` has numbers of the variables that launches give. `without` says of each sum which monomials of it do not
     count. A variable that has `forms` is the first of these terms where it is none of them; what depends on none of these is as `plain`
@@ -114,8 +79,8 @@ class TermValues:
         self._made_ones = 0
         self._formed = sum(1 << number for number in self._forms)
         self._given: Mapping[int, Numbers] = dict(given)
-        self._variables: dict[int, _Exact] = {}
-        self._products: dict[Monomial, _Exact] = {}
+        self._variables: dict[int, Exact] = {}
+        self._products: dict[Monomial, Exact] = {}
 
     def of(self, term: Term) -> Numbers:
         """The term in each sample. Raises KeyError for a variable or a function that is not known."""
@@ -143,7 +108,7 @@ class TermValues:
         found = [np.asarray(self.variable(number).values == self._sum(form).values, bool) for form in forms]
         return np.asarray(np.logical_or.reduce([np.broadcast_to(one, self.samples) for one in found]), bool)
 
-    def variable(self, number: int) -> _Exact:
+    def variable(self, number: int) -> Exact:
         """Of a variable that is made of known ones."""
         if self._plain is not None and not self._makings.of_variable(number) & self._formed:
             return self._plain.variable(number)
@@ -152,38 +117,38 @@ class TermValues:
             forms = self._forms.get(number)
             if forms:
                 made = self._variables[number].values
-                self._variables[number] = _exact(np.where(self.is_formed(number, forms), made, self._sum(forms[0]).values))
+                self._variables[number] = exact(np.where(self.is_formed(number, forms), made, self._sum(forms[0]).values))
         return self._variables[number]
 
-    def _sum(self, term: Term) -> _Exact:
+    def _sum(self, term: Term) -> Exact:
         total, dropped = None, self._without(term)
         for monomial, coefficient in term:
             if (monomial, coefficient) not in dropped:
-                one = _times(self._monomial(monomial), coefficient)
-                total = one if total is None else _sum(total, one)
-        total = total or _Exact(np.zeros(self.samples, np.int64), 0)
-        return total if len(total.values) == self.samples else _Exact(np.broadcast_to(total.values, self.samples), total.most)
+                one = times(self._monomial(monomial), coefficient)
+                total = one if total is None else added(total, one)
+        total = total or Exact(np.zeros(self.samples, np.int64), 0)
+        return total if len(total.values) == self.samples else Exact(np.broadcast_to(total.values, self.samples), total.most)
 
-    def _monomial(self, monomial: Monomial) -> _Exact:
+    def _monomial(self, monomial: Monomial) -> Exact:
         if self._plain is not None and not any(self._makings.of_variable(number) & self._formed for number in monomial):
             return self._plain._monomial(monomial)
         if monomial not in self._products:
-            self._products[monomial] = reduce(_product, map(self.variable, monomial), _Exact(np.ones(1, np.int64), 1))
+            self._products[monomial] = reduce(product, map(self.variable, monomial), Exact(np.ones(1, np.int64), 1))
         return self._products[monomial]
 
-    def _made(self, number: int, variable: TermVariable) -> _Exact:
+    def _made(self, number: int, variable: TermVariable) -> Exact:
         if number in self._given:
-            return _exact(self._given[number])
+            return exact(self._given[number])
         if len(variable.bits) > 1:
-            return _exact(np.bitwise_xor.reduce([self.variable(bit).values for bit in variable.bits]) & 1)
+            return exact(np.bitwise_xor.reduce([self.variable(bit).values for bit in variable.bits]) & 1)
         parts = [self._sum(part) if isinstance(part, tuple) else part for part in variable.made_of]
         if variable.given:
             raise KeyError(variable.name)
         if variable.name.startswith(QUOTIENT):
             places = int(variable.name.removeprefix(QUOTIENT))
             (whole,) = parts
-            return _exact(whole.values >> (places if whole.most >= _HOLDS else min(places, 63)))
-        return _exact(_function(variable.name, parts))
+            return exact(whole.values >> (places if whole.most >= HOLDS else min(places, 63)))
+        return exact(_function(variable.name, parts))
 
 
 def word_of(value: Any) -> int:
@@ -210,8 +175,8 @@ class TermFunctions(dict[str, Any]):
 
 
 def _function(name: str, parts: list[Any]) -> Numbers:
-    arrays = [part.values if isinstance(part, _Exact) else part for part in parts]
-    if name in _DIRECT and all(isinstance(part, _Exact) and part.most < _HOLDS for part in parts):
+    arrays = [part.values if isinstance(part, Exact) else part for part in parts]
+    if name in _DIRECT and all(isinstance(part, Exact) and part.most < HOLDS for part in parts):
         found: Numbers = _DIRECT[name](*arrays)
     elif name in FUNCTIONS:
         found = np.asarray(np.frompyfunc(FUNCTIONS[name], len(arrays), 1)(
