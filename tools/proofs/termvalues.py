@@ -18,7 +18,7 @@ from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Monomial, Polynomials, Term, TermVariable
 from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS
-from asmgen.tools.proofs.exactnumbers import HOLDS, Exact, Numbers, added, exact, product, times
+from asmgen.tools.proofs.exactnumbers import HOLDS, Exact, Numbers, exact, product, total
 
 _MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
 _DIRECT: dict[str, Any] = {"min": np.minimum, "max": np.maximum, "sum": np.asarray, "select": np.where, **RELATIONS} | {
@@ -121,19 +121,16 @@ class TermValues:
         return self._variables[number]
 
     def _sum(self, term: Term) -> Exact:
-        total, dropped = None, self._without(term)
-        for monomial, coefficient in term:
-            if (monomial, coefficient) not in dropped:
-                one = times(self._monomial(monomial), coefficient)
-                total = one if total is None else added(total, one)
-        total = total or Exact(np.zeros(self.samples, np.int64), 0)
-        return total if len(total.values) == self.samples else Exact(np.broadcast_to(total.values, self.samples), total.most)
+        dropped = self._without(term)
+        parts = [(self._monomial(monomial), coefficient) for monomial, coefficient in term if (monomial, coefficient) not in dropped]
+        found = total(parts) if parts else exact(np.zeros(self.samples, np.int64))
+        return found if len(found.values) == self.samples else exact(np.broadcast_to(found.values, self.samples))
 
     def _monomial(self, monomial: Monomial) -> Exact:
         if self._plain is not None and not any(self._makings.of_variable(number) & self._formed for number in monomial):
             return self._plain._monomial(monomial)
         if monomial not in self._products:
-            self._products[monomial] = reduce(product, map(self.variable, monomial), Exact(np.ones(1, np.int64), 1))
+            self._products[monomial] = reduce(product, map(self.variable, monomial), exact(np.ones(1, np.int64)))
         return self._products[monomial]
 
     def _made(self, number: int, variable: TermVariable) -> Exact:
