@@ -6,8 +6,8 @@ beside that as floats: where these show that it is shorter than 64 bits, the for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,12 @@ class Exact:
         """As floats, after so many `roundings`: off by no more than half of the last bit of `most` for each."""
         return self._near()
 
+    def part(self, rows: NDArray[np.int64]) -> Exact:
+        """Some of them; one that stands for all stays."""
+        if len(self.low) == 1:
+            return self
+        return Exact(self.most, lambda: self.values[rows], lambda: self.low[rows], lambda: self.near[rows], self.roundings)
+
 
 def exact(values: Numbers) -> Exact:
     """With a bound that one of them is."""
@@ -66,13 +72,17 @@ def total(parts: Sequence[tuple[Exact, int]]) -> Exact:
     """The sum of some numbers, each times a factor: one or more of them."""
     most = sum(one.most * abs(factor) for one, factor in parts)
     if most < HOLDS:
-        return exact(sum(one.values * factor for one, factor in parts))
+        return exact(_sum(one.values * factor for one, factor in parts))
     if most < _LONGEST:
-        near = np.abs(sum(one.near * float(factor) for one, factor in parts))
+        near = np.abs(_sum(one.near * float(factor) for one, factor in parts))
         roundings = max(one.roundings for one, _ in parts) + 2 + len(parts)
         if float(near.max(initial=0.0)) + float(2 * roundings * (most >> _MANTISSA) + 1) < HOLDS / 2:
-            return exact(sum(one.low * np.int64(_signed(factor)) for one, factor in parts))
-    return exact(sum(one.values.astype(object) * factor for one, factor in parts))
+            return exact(_sum(one.low * np.int64(_signed(factor)) for one, factor in parts))
+    return exact(_sum(one.values.astype(object) * factor for one, factor in parts))
+
+
+def _sum(arrays: Iterator[Numbers]) -> Numbers:
+    return reduce(np.add, arrays)
 
 
 def _wrapped(values: Numbers) -> Numbers:

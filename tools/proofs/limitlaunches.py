@@ -436,30 +436,28 @@ class LimitCheck:
             left &= ~self.otherwise(decision, samples)
         if not left.any():
             return None
-        off: Numbers = values.of(formula.part).astype(object)
+        off: Numbers = values.of(formula.part)
         if formula.inner:
             off = off - (otherwise or samples.unwrapped(self._without)).of(formula.part)
-        left &= np.asarray(off != 0, bool)
-        if formula.compared:
-            left &= self._in_its_round(values, formula, off)
-        if left.any() and formula.accesses:
-            left &= np.logical_or.reduce([np.isin(samples.waves, [*waves]) & self._falls(values, access, formula, off)
-                                          for access, waves in formula.accesses.items()])
-        for decision in formula.open if left.any() else ():
-            other = left & self.otherwise(decision, samples)
+        rows = np.flatnonzero(left & (off != 0))
+        if formula.compared and rows.size:
+            rows = rows[self._in_its_round(values, formula, off[rows], rows)]
+        if rows.size and formula.accesses:
+            rows = rows[self._falling(samples, formula, off[rows], rows)]
+        for decision in formula.open if rows.size else ():
+            other = self.otherwise(decision, samples)[rows]
             if other.any():
                 self._need(decision, formula)
-                left &= ~other
-        row = int(np.argmax(left))
-        return (row, int(off[row])) if left[row] else None
+                rows = rows[~other]
+        return (int(rows[0]), int(off[rows[0]])) if rows.size else None
 
     @staticmethod
-    def _in_its_round(values: TermValues, formula: _Formula, off: Numbers) -> Truths:
+    def _in_its_round(values: TermValues, formula: _Formula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
         """Where a side of a comparison is not below 0 as launches show it: what is left of a loop is, in rounds that a launch has not."""
         (side,) = formula.sequence.terms
-        return np.asarray(values.of(side or ()).astype(object) - off >= 0, bool)
+        return np.asarray(values.of(side or (), rows) - off >= 0, bool)
 
-    def _near(self, values: TermValues, term: Term) -> Truths:
+    def _near(self, values: TermValues, term: Term, rows: NDArray[np.int64]) -> Truths:
         """Where an address, if nothing of it is cut, lies beside its pointer: farther than pointers are apart, it would look like one at
         another pointer, and is in a tensor that cannot exist."""
         variables = self.report.algebra.variables
@@ -468,18 +466,26 @@ class LimitCheck:
         pointers = [(monomial, coefficient) for monomial, coefficient in whole if coefficient == 1 and len(monomial) == 1
                     and variables[monomial[0]].given and variables[monomial[0]].high >= WORD]
         if len(pointers) != 1:
-            return np.ones(values.samples, bool)
-        return np.asarray(abs(values.of(tuple(one for one in whole if one not in pointers)).astype(object)) < APART, bool)
+            return np.ones(len(rows), bool)
+        return np.asarray(abs(values.of(tuple(one for one in whole if one not in pointers), rows)) < APART, bool)
 
-    def _falls(self, values: TermValues, access: _Access, formula: _Formula, off: Numbers) -> Truths:
+    def _falling(self, samples: Samples, formula: _Formula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
+        """Where one of the accesses falls, in some samples."""
+        found = np.zeros(len(rows), bool)
+        for access, waves in formula.accesses.items():
+            here = np.flatnonzero(~found & np.isin(samples.waves[rows], [*waves]))
+            found[here] = self._falls(samples.values, access, formula, off[here], rows[here]) if here.size else False
+        return found
+
+    def _falls(self, values: TermValues, access: _Access, formula: _Formula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
         """Where an access that is `off` is meant for a tensor that can exist, and is not dropped: a buffer instruction reads 0 beyond the
         buffer's end, and writes nothing."""
         term = access.term
-        meant = values.of(term).astype(object) - (values.of(self._part(term)) + off if formula.inner else off)
-        falls = np.asarray(meant % APART < _MEMORY, bool) & self._near(values, term)
+        meant = values.of(term, rows).astype(object) - (values.of(self._part(term), rows) + off.astype(object) if formula.inner else off)
+        falls = np.asarray(meant % APART < _MEMORY, bool) & self._near(values, term, rows)
         if falls.any() and access.records and None not in access.records and not formula.inner:
-            offset = values.of(term) % WORD
-            within = [np.asarray(offset < values.of(most) % WORD, bool) for most in access.records if most is not None]
+            offset = values.of(term, rows) % WORD
+            within = [np.asarray(offset < values.of(most, rows) % WORD, bool) for most in access.records if most is not None]
             falls &= np.logical_or.reduce(within)
         return falls
 

@@ -82,13 +82,13 @@ class TermValues:
         self._variables: dict[int, Exact] = {}
         self._products: dict[Monomial, Exact] = {}
 
-    def of(self, term: Term) -> Numbers:
-        """The term in each sample. Raises KeyError for a variable or a function that is not known."""
+    def of(self, term: Term, rows: NDArray[np.int64] | None = None) -> Numbers:
+        """The term in each sample, or in some. Raises KeyError for a variable or a function that is not known."""
         needed = self._makings.of(term) & ~self._made_ones
         for number in ones(needed):
             self.variable(number)
         self._made_ones |= needed
-        return self._sum(term).values
+        return self._sum(term, rows).values
 
     def otherwise(self, without: Callable[[Term], Term]) -> TermValues:
         """The same samples, with monomials that do not count."""
@@ -120,11 +120,14 @@ class TermValues:
                 self._variables[number] = exact(np.where(self.is_formed(number, forms), made, self._sum(forms[0]).values))
         return self._variables[number]
 
-    def _sum(self, term: Term) -> Exact:
+    def _sum(self, term: Term, rows: NDArray[np.int64] | None = None) -> Exact:
         dropped = self._without(term)
         parts = [(self._monomial(monomial), coefficient) for monomial, coefficient in term if (monomial, coefficient) not in dropped]
-        found = total(parts) if parts else exact(np.zeros(self.samples, np.int64))
-        return found if len(found.values) == self.samples else exact(np.broadcast_to(found.values, self.samples))
+        if rows is not None:
+            parts = [(one.part(rows), coefficient) for one, coefficient in parts]
+        samples = self.samples if rows is None else len(rows)
+        found = total(parts) if parts else exact(np.zeros(samples, np.int64))
+        return found if len(found.values) == samples else exact(np.broadcast_to(found.values, samples))
 
     def _monomial(self, monomial: Monomial) -> Exact:
         if self._plain is not None and not any(self._makings.of_variable(number) & self._formed for number in monomial):
