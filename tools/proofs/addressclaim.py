@@ -21,7 +21,8 @@ from asmgen.author.family.family import Family
 from asmgen.program.program import Program
 from asmgen.tools.proofs.actinglaunches import TRIES, shorter
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
-from asmgen.tools.proofs.limitlaunches import SIDE, WAY, Lack, LimitCheck, Meets, SeenAtLimits, Truths
+from asmgen.tools.proofs.limitlaunches import SIDE, WAY, Lack, LimitCheck, Meets, SeenAtLimits
+from asmgen.tools.proofs.limitsamples import Truths
 from asmgen.tools.proofs.onesidedcomparisons import OneSidedComparisons
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
 from asmgen.tools.running.build import Built

@@ -25,7 +25,8 @@ from asmgen.tools.proofs.actinglaunches import TRIES, shorter
 from asmgen.tools.proofs.edgelaunches import Key, ordered
 from asmgen.tools.proofs.exactnumbers import Numbers
 from asmgen.tools.proofs.launchvalues import given_numbers
-from asmgen.tools.proofs.limitlaunches import LimitCheck, Truths
+from asmgen.tools.proofs.limitlaunches import LimitCheck
+from asmgen.tools.proofs.limitsamples import Truths
 from asmgen.tools.proofs.termvalues import Makings, TermValues
 
 Launch = Mapping[str, Any]

@@ -30,9 +30,9 @@ from asmgen.tools.proofs.exactnumbers import Numbers
 from asmgen.tools.proofs.guards import Guards, ProgramWays
 from asmgen.tools.proofs.idleparts import FormsSeen, IdleParts
 from asmgen.tools.proofs.launchvalues import APART, given_numbers
+from asmgen.tools.proofs.limitsamples import Samples, Truths
 from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
 
-Truths = NDArray[np.bool_]
 Lack = tuple[str, Any]
 """What no launch followed did: of which kind it is (`IDLE`, `WAY`, `SIDE`), and what names it in all launches."""
 IDLE, WAY, SIDE = "idle", "way", "side"
@@ -128,35 +128,6 @@ def _signs(algebra: Polynomials) -> dict[int, int]:
             wraps = of.get(tuple(one for one in variable.made_of[0] if one[1] % WORD))
             found.update({wraps: number} if wraps is not None else {})
     return found
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Workgroups and work-items of launches at the limits: the `launches` by number, `ids`, `waves` of the workgroup and `items`, one of
-    each a sample; `values` are those of terms there, `otherwise` says of decisions where they are others than in the launch."""
-
-    launches: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    waves: NDArray[np.int64]
-    items: NDArray[np.int64]
-    values: TermValues
-    otherwise: dict[tuple[str, tuple[Term, Term], bool], Truths] = field(default_factory=dict)
-    _formed: dict[frozenset[int], TermValues] = field(default_factory=dict)
-    _unwrapped: list[TermValues] = field(default_factory=list)
-
-    def unwrapped(self, without: Callable[[Term], Term]) -> TermValues:
-        """Terms without wraps, kept."""
-        if not self._unwrapped:
-            self._unwrapped.append(self.values.otherwise(without))
-        return self._unwrapped[0]
-
-    def formed(self, forms: Mapping[int, Sequence[Term]]) -> TermValues:
-        """Terms with variables that are one of some forms, kept."""
-        return self._formed.setdefault(frozenset(forms), self.values.formed(forms))
-
-    def part(self, rows: NDArray[np.int64]) -> Samples:
-        """Some of the samples."""
-        return Samples(self.launches[rows], self.ids[rows], self.waves[rows], self.items[rows], self.values.part(rows))
 
 
 Meets = Callable[[Samples], Truths]

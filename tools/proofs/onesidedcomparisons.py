@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from asmgen.emulator.terms.polynomials import Term
-from asmgen.tools.proofs.limitlaunches import LimitCheck, Samples, Truths
+from asmgen.tools.proofs.limitlaunches import LimitCheck
+from asmgen.tools.proofs.limitsamples import Samples, Truths
 
 _EQUALITIES = ("eq", "lg")
 _Truth = tuple[Term, set[int]]
