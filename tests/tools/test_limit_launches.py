@@ -373,11 +373,11 @@ EXIT = ROUNDS.replace("s_endpgm", "s_nop 1\nover:\ns_endpgm").replace("over:\ns_
 
 
 @pytest.mark.parametrize("text, nop, far, leading", [
-    (ROUNDS, "s_nop 0", (False, False, False), ["over"] * 3), (ROUNDS, "s_nop 0", (False, True, False), [None] * 3),
-    (EXIT, "s_nop 0", (False, False, False), ["over"] * 3), (EXIT, "s_nop 1", (False, False, False), [None] * 3)])
-def test_a_branch_of_each_round_leads_where_all_go_one_way(text: str, nop: str, far: tuple[bool, ...], leading: list[str | None]) -> None:
-    """What rows say in each round guards what the round does, as where it leaves the loop; how many rounds there are does not. After the
-    loop nothing guards: other sizes come there after fewer rounds."""
+    (ROUNDS, "s_nop 0", (False, False, False), "0, 2 1, 4 1 3"), (ROUNDS, "s_nop 0", (False, True, False), ", 1, 1 3"),
+    (EXIT, "s_nop 0", (False, False, False), "0, 2 0 1, 4 0 1 2 3"), (EXIT, "s_nop 1", (False, False, False), ", , ")])
+def test_a_branch_of_each_round_leads_where_all_go_one_way(text: str, nop: str, far: tuple[bool, ...], leading: str) -> None:
+    """What rows say in each round guards what the round does; what leaves the loop guards what later rounds do. After the loop nothing
+    guards: other sizes come there after fewer rounds. Each wave meets branches 0 and 1, then 2 and 3, then 4 and 5."""
     (program,) = read_text(text, "gfx950")
     over, again = (one for one in program.instructions if one.name == "s_cbranch_scc1")
     (here,) = (one for one in program.instructions if one.text == nop)
@@ -386,9 +386,24 @@ def test_a_branch_of_each_round_leads_where_all_go_one_way(text: str, nop: str, 
     decisions = SimpleNamespace(by_wave={0: [(one, ("s_cmp_gt_u32", 1, 1), held) for one, held in met]}, of=lambda wave: known)
     report = SimpleNamespace(program=program, decisions=decisions, met={(id(here), 0): [1, 3, 5]})
     guards = Guards(report)  # type: ignore[arg-type]
-    for place, name in enumerate(leading):
-        found = guards.of(here, 0, place)
-        assert [(one.branch.target, one.parts[0]) for one in found] == [(name, (((), 2 * place + 1),))] * (name is not None)
+    found = [" ".join(str(one.parts[0][0][1] - 1) for one in guards.of(here, 0, place)) for place in range(len(far))]
+    assert found == leading.split(", ")
+
+
+@pytest.mark.parametrize("rounds, wraps", [("s90, s8", False), ("s92, s8", True)])
+def test_rows_that_a_wave_takes_in_turn_wrap_where_it_goes_on(rounds: str, wraps: bool) -> None:
+    """There are up to 2^30 rows of 4 bytes. A wave whose row is beyond n leaves before a row wraps; one that counts n rounds does not."""
+    library = family("02-row-sum")
+    built = build_kernel(library, "gfx942", {}, verify=False)
+    contract, program = built.kernel.contract, built.kernel.program
+    text = "s_waitcnt lgkmcnt(0)\ns_mov_b32 s90, s2\ns_mov_b32 s92, 0\nnext:\ns_lshl_b32 s91, s90, 2\nv_mov_b32 v1, s91\n" \
+           "global_load_dword v3, v1, s[4:5]\ns_add_u32 s90, s90, 1\ns_add_u32 s92, s92, 1\n" \
+           f"s_cmp_lt_u32 {rounds}\ns_cbranch_scc1 next\ns_endpgm\n"
+    (new,) = read_text(text, "gfx942")
+    changed = program.with_items([*(one for one in program.items if isinstance(one, Instruction) and "s_load" in one.name), *new.items])
+    values = contract.resolve_run({**built.kernel.parameters, "m": 4, "n": 100})
+    found = LimitCheck(run_addresses(library, built, values, program=changed), contract, built.kernel.parameters).wrap()
+    assert isinstance(found, Wrap) == wraps
 
 
 def test_limits_of_strides_that_rules_keep_even_and_above_rows() -> None:

@@ -41,6 +41,7 @@ def test_each_sample_is_what_integers_say(seed: int) -> None:
     given = {number: np.array([chance.choice((0, variable.high, chance.randint(0, variable.high))) for _ in range(9)])
              for number, variable in enumerate(algebra.variables) if variable.given}
     values = TermValues(Makings(algebra), given, 9)
+    assert values.of(term, np.array([7, 2])).tolist() == values.of(term)[[7, 2]].tolist()
     for sample in range(9):
         numbers = {number: int(row[sample]) for number, row in given.items()}
         assert int(values.of(term)[sample]) == algebra.value(term, {**numbers}, TermFunctions())
@@ -66,3 +67,14 @@ def test_terms_of_two_launches_have_the_same_names() -> None:
         assert len(same) == 1
         names |= same
     assert len(names) == 12
+
+
+def test_a_short_sum_of_long_products_is_exact() -> None:
+    """x y - 2^64 floor(x y / 2^64) has up to 64 bits, of which words have 63: with x from 2^80 on and y = 3 2^50, small and large ones."""
+    algebra = Polynomials()
+    x, y = (algebra.variable(name, 0, 1 << 90) for name in "xy")
+    whole = algebra.mul(x, y)
+    rest = algebra.add(whole, algebra.times(algebra.quotient(whole, 64), -(1 << 64)))
+    numbers = [((1 << 80) + more, 3 << 50) for more in (0, 1, 4097, (1 << 14) - 1)]
+    given = {number: np.array([row[place] for row in numbers], object) for place, number in enumerate((x[0][0][0], y[0][0][0]))}
+    assert TermValues(Makings(algebra), given, 4).of(rest).tolist() == [one * other % (1 << 64) for one, other in numbers]

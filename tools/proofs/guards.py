@@ -2,7 +2,8 @@
 
 Flags that are constants count on the way: a step that is shared by a whole tile and a cut one returns to where its flag says. From other
 branches, both ways lead to the instruction. What a wave does there after the other way is known from a launch that went it, and from no
-other. A branch of a loop says nothing of an instruction after the loop: other sizes may leave it before that round, by another exit.
+other. A branch of a loop says nothing of an instruction after the loop: other sizes may leave it before that round, by another exit. Of one
+in the loop it says that waves went on until that round.
 A branch that compares what no way back to it changes goes one way each time: waves that go the other way stay on the other ways.
 """
 
@@ -54,6 +55,7 @@ class Guards:
         for branch, _, held in (one for met in report.decisions.by_wave.values() for one in met):
             self._held.setdefault(id(branch), set()).add(held)
         self._alike: dict[int, list[tuple[int, Decision]]] = {}
+        self._again: dict[int, list[tuple[int, Decision]]] = {}
         self._around: list[frozenset[int]] | None = None
         self._loops: dict[int, frozenset[int]] = {}
         self._both: dict[tuple[int, int, int], tuple[tuple[Decision, ...], tuple[Decision, ...]]] = {}
@@ -65,8 +67,9 @@ class Guards:
 
     def of(self, instruction: Instruction, wave: int, place: int) -> tuple[Decision, ...]:
         """The decisions without which a wave would not have come there, of those before its execution number `place`. Of a branch that it
-        met more than once the last counts, if all waves go one way there each time, and if the instruction is in the same loop: else a
-        loop's trips decide, which differ with sizes."""
+        met more than once, and of an instruction in the same loop, each counts whose other way leads away for good, as after the last of
+        several tiles; else the last, if all waves go one way there each time. Without these a loop's trips decide, which differ with
+        sizes."""
         return self._decided(instruction, wave, place)[0]
 
     def before(self, instruction: Instruction, wave: int, place: int) -> tuple[Decision, ...]:
@@ -95,17 +98,19 @@ class Guards:
             known = [one for number, one in self._once[wave] if number < count]
             last = {id(one.branch): one for number, one in self._alike[wave] if number < count}
             alike = [one for one in last.values() if here in self._loop(one) and here not in self._otherwise(one, True)]
+            going_on = [one for number, one in self._again[wave] if number < count and one not in alike and self._leaves(one, here)]
             other = [here in self._otherwise(one, self._goes_one_way(one)) for one in known]
-            self._both[here, wave, count] = (tuple(one for one, both in zip(known, other, strict=True) if not both) + tuple(alike),
+            self._both[here, wave, count] = (tuple(one for one, both in zip(known, other, strict=True) if not both) + (*alike, *going_on),
                                              tuple(one for one, both in zip(known, other, strict=True) if both))
         return self._both[here, wave, count]
 
     def _sort(self, wave: int) -> None:
-        """The wave's branches that it met once, and those that it met more often, where all waves go one way."""
+        """The wave's branches that it met once, those that it met more often, and of these those where all waves go one way."""
         times = Counter(id(branch) for branch, _, _ in self._report.decisions.by_wave.get(wave, []))
         known = self._report.decisions.of(wave)
         self._once[wave] = [(number, one) for number, one in known if times[id(one.branch)] == 1]
-        self._alike[wave] = [(number, one) for number, one in known if times[id(one.branch)] > 1 and len(self._held[id(one.branch)]) == 1]
+        self._again[wave] = [(number, one) for number, one in known if times[id(one.branch)] > 1]
+        self._alike[wave] = [(number, one) for number, one in self._again[wave] if len(self._held[id(one.branch)]) == 1]
 
     def _loop(self, decision: Decision) -> frozenset[int]:
         """The blocks of the innermost loop that a branch is in."""
@@ -116,6 +121,10 @@ class Guards:
             around = [blocks for blocks in self._around if block in blocks]
             self._loops[block] = min(around, key=len, default=frozenset())
         return self._loops[block]
+
+    def _leaves(self, decision: Decision, here: int) -> bool:
+        """Whether a wave that goes the other way leaves the loop that a branch and a block are in, and comes to the block no more."""
+        return here in self._loop(decision) and here not in self._otherwise(decision, False)
 
     def _goes_one_way(self, decision: Decision) -> bool:
         return self.ways.goes_one_way(self._position[id(decision.branch)])
