@@ -21,7 +21,7 @@ _MANTISSA, _LONGEST = 53, 1 << 1000
 """Bits of a float64, which rounds to half of the last of them, and what all numbers that it has stay below."""
 
 
-class Exact:
+class ExactNumbers:
     """Numbers, and what none of them exceeds in size. Long ones are `made` where they are asked for."""
 
     def __init__(self, most: int, made: Callable[[], Numbers], low: Callable[[], Numbers], near: Callable[[], Numbers],
@@ -44,31 +44,31 @@ class Exact:
         """As floats, after so many `roundings`: off by no more than half of the last bit of `most` for each."""
         return self._near()
 
-    def part(self, rows: NDArray[np.int64]) -> Exact:
+    def part(self, rows: NDArray[np.int64]) -> ExactNumbers:
         """Some of them; one that stands for all stays."""
         if len(self.low) == 1:
             return self
-        return Exact(self.most, lambda: self.values[rows], lambda: self.low[rows], lambda: self.near[rows], self.roundings)
+        return ExactNumbers(self.most, lambda: self.values[rows], lambda: self.low[rows], lambda: self.near[rows], self.roundings)
 
 
-def exact(values: Numbers) -> Exact:
+def exact(values: Numbers) -> ExactNumbers:
     """With a bound that one of them is."""
     most = max(abs(int(values.min())), abs(int(values.max()))) if values.size else 0
     short = most < HOLDS
     values = values.astype(np.int64 if short else object)
-    return Exact(most, lambda: values, lambda: values if short else _wrapped(values), lambda: values.astype(np.float64), 1)
+    return ExactNumbers(most, lambda: values, lambda: values if short else _wrapped(values), lambda: values.astype(np.float64), 1)
 
 
-def product(a: Exact, b: Exact) -> Exact:
+def product(a: ExactNumbers, b: ExactNumbers) -> ExactNumbers:
     """Element by element."""
     most = a.most * b.most
     if most < HOLDS:
         return exact(a.values * b.values)
-    return Exact(most, lambda: a.values.astype(object) * b.values.astype(object), lambda: a.low * b.low, lambda: a.near * b.near,
+    return ExactNumbers(most, lambda: a.values.astype(object) * b.values.astype(object), lambda: a.low * b.low, lambda: a.near * b.near,
                  a.roundings + b.roundings + 1)
 
 
-def total(parts: Sequence[tuple[Exact, int]]) -> Exact:
+def total(parts: Sequence[tuple[ExactNumbers, int]]) -> ExactNumbers:
     """The sum of some numbers, each times a factor: one or more of them."""
     most = sum(one.most * abs(factor) for one, factor in parts)
     if most < HOLDS:

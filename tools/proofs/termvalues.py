@@ -18,7 +18,7 @@ from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Monomial, Polynomials, Term, TermVariable
 from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS
-from asmgen.tools.proofs.exactnumbers import HOLDS, Exact, Numbers, exact, product, total
+from asmgen.tools.proofs.exactnumbers import HOLDS, ExactNumbers, Numbers, exact, product, total
 
 _MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
 _DIRECT: dict[str, Any] = {"min": np.minimum, "max": np.maximum, "sum": np.asarray, "select": np.where, **RELATIONS} | {
@@ -79,8 +79,8 @@ class TermValues:
         self._made_ones = 0
         self._formed = sum(1 << number for number in self._forms)
         self._given: Mapping[int, Numbers] = dict(given)
-        self._variables: dict[int, Exact] = {}
-        self._products: dict[Monomial, Exact] = {}
+        self._variables: dict[int, ExactNumbers] = {}
+        self._products: dict[Monomial, ExactNumbers] = {}
 
     def of(self, term: Term, rows: NDArray[np.int64] | None = None) -> Numbers:
         """The term in each sample, or in some. Raises KeyError for a variable or a function that is not known."""
@@ -108,7 +108,7 @@ class TermValues:
         found = [np.asarray(self.variable(number).values == self._sum(form).values, bool) for form in forms]
         return np.asarray(np.logical_or.reduce([np.broadcast_to(one, self.samples) for one in found]), bool)
 
-    def variable(self, number: int) -> Exact:
+    def variable(self, number: int) -> ExactNumbers:
         """Of a variable that is made of known ones."""
         if self._plain is not None and not self._makings.of_variable(number) & self._formed:
             return self._plain.variable(number)
@@ -120,7 +120,7 @@ class TermValues:
                 self._variables[number] = exact(np.where(self.is_formed(number, forms), made, self._sum(forms[0]).values))
         return self._variables[number]
 
-    def _sum(self, term: Term, rows: NDArray[np.int64] | None = None) -> Exact:
+    def _sum(self, term: Term, rows: NDArray[np.int64] | None = None) -> ExactNumbers:
         dropped = self._without(term)
         parts = [(self._monomial(monomial), coefficient) for monomial, coefficient in term if (monomial, coefficient) not in dropped]
         if rows is not None:
@@ -129,14 +129,14 @@ class TermValues:
         found = total(parts) if parts else exact(np.zeros(samples, np.int64))
         return found if len(found.values) == samples else exact(np.broadcast_to(found.values, samples))
 
-    def _monomial(self, monomial: Monomial) -> Exact:
+    def _monomial(self, monomial: Monomial) -> ExactNumbers:
         if self._plain is not None and not any(self._makings.of_variable(number) & self._formed for number in monomial):
             return self._plain._monomial(monomial)
         if monomial not in self._products:
             self._products[monomial] = reduce(product, map(self.variable, monomial), exact(np.ones(1, np.int64)))
         return self._products[monomial]
 
-    def _made(self, number: int, variable: TermVariable) -> Exact:
+    def _made(self, number: int, variable: TermVariable) -> ExactNumbers:
         if number in self._given:
             return exact(self._given[number])
         if len(variable.bits) > 1:
@@ -175,8 +175,8 @@ class TermFunctions(dict[str, Any]):
 
 
 def _function(name: str, parts: list[Any]) -> Numbers:
-    arrays = [part.values if isinstance(part, Exact) else part for part in parts]
-    if name in _DIRECT and all(isinstance(part, Exact) and part.most < HOLDS for part in parts):
+    arrays = [part.values if isinstance(part, ExactNumbers) else part for part in parts]
+    if name in _DIRECT and all(isinstance(part, ExactNumbers) and part.most < HOLDS for part in parts):
         found: Numbers = _DIRECT[name](*arrays)
     elif name in FUNCTIONS:
         found = np.asarray(np.frompyfunc(FUNCTIONS[name], len(arrays), 1)(
