@@ -11,7 +11,7 @@ two rows, each marked with who asks, and whoever inserts takes the larger (F 3.5
 
 from __future__ import annotations
 
-from asmgen.isa.records import dataclass
+from asmgen.isa.records import cached_property, dataclass
 
 ARCHS = ("gfx942", "gfx950")
 MOST_WAIT_STATES = 20
@@ -77,7 +77,7 @@ class WaitRule:
         """Whether "isa" or "llvm" asks for it."""
         return self.asked_by in (who, "both")
 
-    @property
+    @cached_property
     def roles(self) -> tuple[str, str]:
         """The role of the producer's registers and that of the consumer's."""
         producer, _, consumer = self.overlap.partition(">")
