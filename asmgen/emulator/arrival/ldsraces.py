@@ -12,7 +12,7 @@ Workgroups that do the same, access for access (`ldscells.repeating`), are judge
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ from asmgen.emulator.arrival.ldsvalues import Contents, Registers, bytes_of, cha
 from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine, Selection
 from asmgen.isa.opcode import is_lds_dma
+from asmgen.isa.records import dataclass
 from asmgen.program.program import Instruction, Program
 
 _WIDEST = 16
@@ -174,10 +175,10 @@ class LdsArrival:
             rows = {int(wave): row for row, wave in enumerate(read.waves[:len(read.at)].tolist()) if late[row]}
             for row, wave in enumerate(group.waves[:len(at)].tolist()):
                 if wave in rows:
-                    common = np.intersect1d(_all_bytes(at[row], size), _all_bytes(read.at[rows[wave]], read.size))
-                    if len(common):
+                    common = _common_byte(at[row], size, read.at[rows[wave]], read.size)
+                    if common is not None:
                         self._report("lds-dma-before-wait", "error", "loads into LDS that a read of the same wave may not have read yet",
-                                     read.position, position, int(common[0]) // self.cells.granule, wave)
+                                     read.position, position, common // self.cells.granule, wave)
                         break
 
     def _changed(self, at: Addresses, written: Registers | None, size: int) -> NDArray[np.bool_]:
@@ -239,7 +240,7 @@ class LdsArrival:
         """Waves have waited: forget reads that have all arrived."""
         if self._reads:
             done = self.counters.done
-            self._reads = [read for read in self._reads if (read.tickets > done[read.queue, read.select]).any()]
+            self._reads = [read for read in self._reads if np.count_nonzero(read.tickets > done[read.queue, read.select])]
 
     def release(self, workgroups: NDArray[np.int64]) -> None:
         """A new barrier interval begins for these workgroups: reads that their waves have not waited for live on."""
@@ -339,6 +340,20 @@ def _range(at: Addresses, size: int) -> tuple[int, int]:
     """Between which addresses all bytes lie."""
     active = at[at >= 0]
     return (int(active.min()), int(active.max()) + size) if len(active) else (0, 0)
+
+
+def _common_byte(one: NDArray[np.int64], size: int, other: NDArray[np.int64], its: int) -> int | None:
+    """The first byte that lanes of both accesses touch."""
+    first, last = _range(one, size)
+    low, high = _range(other, its)
+    if first >= high or low >= last:
+        return None
+    begin = min(first, low)
+    touched = np.zeros(max(last, high) - begin, np.bool_)
+    touched[_all_bytes(one, size) - begin] = True
+    found = _all_bytes(other, its) - begin
+    found = found[touched[found]]
+    return begin + int(found.min()) if len(found) else None
 
 
 def _all_bytes(at: NDArray[np.int64], size: int) -> NDArray[np.int64]:

