@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 from asmgen.emulator.arrival.arrival import FLAT, LDS, SMEM, VM, RegisterTouch, ranges_of
@@ -11,6 +10,7 @@ from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.isa.opcode import implicit_reads
 from asmgen.isa.operands import SPECIAL_SOURCES, Operand, Special, Waitcnt
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, Modified, Reg
 from asmgen.program.program import Instruction, Program
 

@@ -6,11 +6,12 @@ as dwords of LDS, and all of them pass through the host's caches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from asmgen.isa.records import dataclass
 
 Addresses = NDArray[np.int64]
 Words = NDArray[np.uint32]

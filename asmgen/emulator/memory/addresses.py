@@ -10,7 +10,6 @@ memory, which no instruction here uses, could tell.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from asmgen.emulator.memory.lanes import ByteView, array_view, device_view
 from asmgen.emulator.semantics.values import fetch_scalar
 from asmgen.isa.opcode import MemoryUse as MemoryRow
 from asmgen.isa.operands import Operand
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 

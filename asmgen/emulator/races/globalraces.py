@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine, Selection
 from asmgen.emulator.races.globalvalues import Stores, agreed, changes_of, stored, untouched
 from asmgen.emulator.races.racedbytes import RacedBytes
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 

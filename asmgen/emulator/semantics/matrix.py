@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from asmgen.isa.layouts_mfma import element_bits, element_type
 from asmgen.isa.mfma_arrays import OperandSlots, a_map, b_map, broadcast_lanes, d_map, index_map, permute_lanes
 from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
 from asmgen.isa.operands import Operand
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 

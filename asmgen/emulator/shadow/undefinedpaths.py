@@ -8,11 +8,11 @@ it. Where nothing is known of a mask, every vector register may be undefined in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from asmgen.emulator.machine.ways import Ways
 from asmgen.emulator.shadow.undefineduses import Use
 from asmgen.isa.operands import Operand
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, SGPR_BIT, Reg
 from asmgen.program.program import Instruction, Program
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.boundstep import chosen_halves
 from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.isa.opcode import implicit_reads, is_lds_dma
 from asmgen.isa.operands import Operand, Special
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, Modified, Reg, v
 from asmgen.program.program import Instruction
 
