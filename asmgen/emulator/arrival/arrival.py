@@ -7,8 +7,6 @@ which is judged by it. LDS is in `ldsraces`, device memory in `globalraces`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +14,7 @@ from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.isa.arch import COUNTER_MAX
 from asmgen.isa.operands import Waitcnt
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import SGPR_BIT, mask_names
 from asmgen.program.program import Instruction, Program
 

@@ -8,7 +8,7 @@ nothing asks for them at every step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from asmgen.emulator.arrival.arrival import FLAT, LDS, VM, Counters, RegisterArrival, RegisterTouch
 from asmgen.emulator.arrival.boundstep import Action, Late, Step
@@ -148,9 +148,10 @@ class Segments:
         actions += checking.values()
         if registers is not None:
             wanted = registers.loaded & ~checked
-            touch = replace(step.touch, reads=step.touch.reads & wanted, writes=step.touch.writes & wanted)
-            if touch.reads | touch.writes:
-                actions.append(_before(registers, touch))
+            touch = step.touch
+            reads, writes = touch.reads & wanted, touch.writes & wanted
+            if reads | writes:
+                actions.append(_before(registers, RegisterTouch(touch.position, reads, writes, touch.queue, touch.kept)))
         if step.queue is not None and (self._checking or self._dma and step.queue == VM):
             actions.append(_issue(arrival, step))
         if isinstance(step.run, LdsRead):
