@@ -272,6 +272,7 @@ def test_compiler_output_has_neither_errors_nor_warnings(arch: str, level: int) 
 
 
 @pytest.mark.needs_objdump
+@pytest.mark.slow
 def test_own_kernels_are_clean(tmp_path: Path) -> None:
     from asmgen.kernels.registry import family
     from asmgen.tools.running.build import build_kernel, write_built

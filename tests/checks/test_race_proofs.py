@@ -323,6 +323,7 @@ def test_values_that_a_step_computes_are_written_between_their_barriers() -> Non
     assert (proof.status, proof.reason) == (PROVEN, "")
 
 
+@pytest.mark.slow
 def test_no_barrier_of_an_interleaved_product_can_be_spared() -> None:
     built = kernel("gemm-bf16", "gfx950", 0)
     barriers = [item for item in built.program.items if str(item) == "s_barrier"]
@@ -332,6 +333,7 @@ def test_no_barrier_of_an_interleaved_product_can_be_spared() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.slow_after_first
 def test_what_is_proven_of_a_random_program_does_not_race(seed: int) -> None:
     proof, races = judged(seed)
     assert not (proof.status == PROVEN and races)

@@ -104,6 +104,7 @@ def test_roles_have_barriers_of_their_own() -> None:
     assert partings("; roles consumers producers\n" + body) == []
 
 
+@pytest.mark.slow
 def test_a_barrier_of_a_way_out_is_missed() -> None:
     """Each barrier after the places where waves leave the end of attention's loop early, and on their ways."""
     program = ATTENTION.build("gfx950", {"causal": True, "waves": 8}).program

@@ -220,6 +220,7 @@ class _Loops:
 
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("row", _rows(), ids=lambda row: row.name)
+@pytest.mark.slow_after_first
 def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow, compiled: bool) -> None:
     """All shapes and layouts: D of exact integers embeds as the integers that the run finds. Some of them have no elements."""
     arch = "gfx950" if "gfx950" in row.archs else "gfx942"

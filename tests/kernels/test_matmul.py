@@ -69,6 +69,7 @@ def test_lists_of_arrays() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.slow_after_first
 def test_products_of_arrays(number: int) -> None:
     a, b, more = CASES[number]
     with EmulatedDevice("gfx950") as device:
@@ -166,6 +167,7 @@ def test_rows_of_any_bytes_with_scales_of_blocks_are_copied() -> None:
             gemm.fp8(TorchTensor(wide), TorchTensor(b), over, **own, device=device)
 
 
+@pytest.mark.slow
 def test_views_that_no_kernel_reads_are_copied() -> None:
     a, b, bias = drawn(1, (3, 8, 128))[..., ::2], drawn(2, (64, 24)), drawn(3, (48,))[::2]
     with EmulatedDevice("gfx950") as device:

@@ -131,6 +131,7 @@ def test_what_no_chain_serves_is_refused(values: dict[str, Any], sentence: str) 
 
 
 @pytest.mark.parametrize("name", ["gemm-bf16", "gemm-fp8"])
+@pytest.mark.slow
 def test_the_example_is_a_legal_launch_of_persistent_builds(name: str) -> None:
     library = family(name)
     for arch in library.archs:

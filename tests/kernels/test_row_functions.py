@@ -81,6 +81,7 @@ def test_softmax_and_its_gradient(device: EmulatedDevice) -> None:
     assert np.allclose(causal.sum(-1), 1, atol=1e-5) and not causal[:, 0, 67:].any() and causal[:, 3].all()
 
 
+@pytest.mark.slow
 def test_gates_and_their_gradients(device: EmulatedDevice) -> None:
     x, dy = drawn(3, 2, 44, dtype=np.float32) * np.float32(3), drawn(3, 2, 22, dtype=np.float32)
     gate, up = x[..., :22].astype(float), x[..., 22:].astype(float)
@@ -96,6 +97,7 @@ def test_gates_and_their_gradients(device: EmulatedDevice) -> None:
     assert close(found, 0.5 * own * (1 + np.tanh(np.sqrt(2 / np.pi) * (own + 0.044715 * own**3))))
 
 
+@pytest.mark.slow
 def test_quantisation_by_rows_and_by_blocks(device: EmulatedDevice) -> None:
     x = drawn(5, 96)
     d, scale = quantize.to(x, device=device)
@@ -136,6 +138,7 @@ def test_rope_of_two_tensors_by_positions_and_back(device: EmulatedDevice) -> No
     assert np.array_equal(thd.reshape(y.shape), y)
 
 
+@pytest.mark.slow
 def test_rope_of_sequences_into_a_cache(device: EmulatedDevice) -> None:
     """As a layer of a served model has it: normalised queries and keys, angles by theta, keys and values into blocks of a cache."""
     q, k, v = (drawn(7, heads, 64, dtype=np.float32) for heads in (3, 1, 1))

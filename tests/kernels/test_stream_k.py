@@ -175,6 +175,7 @@ def test_so_many_sides_of_fp8_by_columns_have_descriptors_for_an_item(arch: str,
                 library.contract(arch, build).resolve_build(build)
 
 
+@pytest.mark.slow
 def test_tune_tries_it_where_the_last_round_is_thin() -> None:
     variant = LIBRARY.select("gfx950", {"tile": "256x256x64", "schedule": "interleave"})
     contract = LIBRARY.contract_of(variant, LIBRARY.fixed(variant))

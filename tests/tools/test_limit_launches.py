@@ -37,6 +37,7 @@ def widened(built: Built, name: str) -> Built:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_wider_contracts_wrap(name: str) -> None:
     stride, sizes = CASES[name]
     library = family(name)
@@ -50,6 +51,7 @@ def test_wider_contracts_wrap(name: str) -> None:
             assert found.parameters[stride] > sizes.get("n", 0) and found.off % (1 << 32) == 0 and found.off
 
 
+@pytest.mark.slow
 def test_tensors_that_cannot_exist_do_not_wrap() -> None:
     """The scales' matrices are m x (k / 128) floats apart, in 32 bits: a wrap needs an A of 512 GiB."""
     library = family("gemm-fp8")
@@ -189,6 +191,7 @@ def test_what_did_nothing_asks_for_a_launch_in_which_it_acts(more: str, status: 
     assert claim.status == status and (status == PROVEN or (claim.counterexample or {})["parameters"]["m"] > 40)
 
 
+@pytest.mark.slow
 def test_launches_that_are_made_change_few_numbers_first() -> None:
     """They fit, none is one of the bases, and two numbers change together."""
     built = build_kernel(family("gemm-bf16"), "gfx950", {}, verify=False)
@@ -215,6 +218,7 @@ def test_launches_come_where_a_base_does_after_more_rounds() -> None:
     assert made[0] in longer and all(one["k"] < 70 for one in made)
 
 
+@pytest.mark.slow
 def test_sizes_that_were_alike_and_axes_of_one_workgroup_are_unknown() -> None:
     """A tile of 64 x 64 tells rows from columns no more than an only workgroup its number. Launches of the claim have other ones."""
     library = family("03-transpose")
@@ -327,6 +331,7 @@ def unseen(check: LimitCheck) -> list[str]:
     return [texts[1] for way, texts in check.judged.needed.items() if way not in check.judged.ways]
 
 
+@pytest.mark.slow
 def test_branches_that_do_not_keep_waves_from_a_store() -> None:
     """Such behind the stores lead to none of them. One in front, from which both ways lead to them, leaves open what a wave does that goes
     the other way, until a launch does."""

@@ -324,6 +324,7 @@ def test_how_far_apart_the_sides_of_comparisons_are() -> None:
         "v_cmp_lt_u16": (0, -1), "v_cmp_lt_i64": (-2, -2), "s_cmp_lt_u32": (112, 112)}
 
 
+@pytest.mark.slow
 def test_workgroups_in_turn_begin_where_those_before_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that begins as if each workgroup took a group of rows is right where one takes all of them, and where each takes one group.
     Launches that share a device say what they met alone."""
@@ -347,6 +348,7 @@ def test_workgroups_in_turn_begin_where_those_before_end(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("stride", "other", "status"), [("s30", "s28", REFUTED), ("s34", "s32", REFUTED), ("s30", "s30", UNKNOWN)])
+@pytest.mark.slow_after_first
 def test_matrices_of_a_batch_are_where_their_strides_say(stride: str, other: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """B lies apart as A does, and C as D: right for a single matrix, and where strides are alike. In the twin other launches lack."""
     library = family("gemm-bf16")

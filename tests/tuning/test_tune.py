@@ -144,6 +144,7 @@ def test_the_choice_is_the_first_of_all_estimates(kernel: str, gpu: str, shape: 
         assert 0 < judge.dispatch(number) < seconds and 0 < judge.computing(number) < seconds
 
 
+@pytest.mark.slow
 def test_a_ranking_is_what_profile_predicts_and_is_kept(objdump: tuple[str, ...], empty_cache: Path,
                                                         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     given = {"m": 256, "n": 300, "k": 128, "schedule": "in-order"}
