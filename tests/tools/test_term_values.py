@@ -53,6 +53,14 @@ def test_what_is_not_given_is_not_known() -> None:
         TermValues(Makings(algebra), {}, 1).of(algebra.variable("x", 0, 9))
 
 
+def test_0_times_what_64_bits_do_not_hold_is_0() -> None:
+    """As of a lane mask that is shifted out."""
+    algebra = Polynomials()
+    term = algebra.variable("x", 0, 1)
+    values = TermValues(Makings(algebra), {term[0][0][0]: np.array([0, 0])}, 2)
+    assert values.of(algebra.times(term, 1 << 64)).tolist() == [0, 0]
+
+
 def test_terms_of_two_launches_have_the_same_names() -> None:
     """Their variables have other numbers; another constant, function or argument is another term."""
     names = set[bytes]()

@@ -69,7 +69,8 @@ def product(a: ExactNumbers, b: ExactNumbers) -> ExactNumbers:
 
 
 def total(parts: Sequence[tuple[ExactNumbers, int]]) -> ExactNumbers:
-    """The sum of some numbers, each times a factor: one or more of them."""
+    """The sum of some numbers, each times a factor: one or more of them. 0 times what 64 bits do not hold is 0."""
+    parts = [one for one in parts if one[0].most] or [(parts[0][0], 1)]
     most = sum(one.most * abs(factor) for one, factor in parts)
     if most < HOLDS:
         return exact(_sum(one.values * factor for one, factor in parts))
