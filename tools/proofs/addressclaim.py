@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -21,7 +21,7 @@ from asmgen.author.family.family import Family
 from asmgen.program.program import Program
 from asmgen.tools.proofs.actinglaunches import TRIES, shorter
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
-from asmgen.tools.proofs.limitlaunches import SIDE, WAY, Lack, LimitCheck, Meets, SeenAtLimits
+from asmgen.tools.proofs.limitlaunches import SIDE, TURN, WAY, Lack, LimitCheck, Meets, SeenAtLimits
 from asmgen.tools.proofs.limitsamples import Truths
 from asmgen.tools.proofs.onesidedcomparisons import OneSidedComparisons
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
@@ -53,8 +53,8 @@ class AddressClaim:
     """A claim that is proven but for what addresses are for all sizes. `ran` are launches that ran and were not followed, `others` makes
     more that may `run`, first longer ones than those given, which come where ways lack. What runs gives None where it tells nothing, and is
     made of a `short` one where that can be. `one_sided` are comparisons with the one outcome that they had; `edges` runs launches at which
-    others turn, and says what is assumed then. It takes the processor's time `until`, for other sides of selections until `sides_until`.
-    """
+    others turn, and says what is assumed then; `outcomes` says what SCC was at branches in all that ran. It takes the processor's time
+    `until`, for other sides of selections until `sides_until`."""
 
     family: Family
     built: Built
@@ -67,10 +67,13 @@ class AddressClaim:
     short: Mapping[str, Any] = field(default_factory=dict)
     one_sided: Callable[[], Mapping[int, bool]] = dict
     edges: Callable[[Sequence[LimitCheck]], str | None] = lambda checks: None
+    outcomes: Callable[[], Mapping[int, Set[bool]]] = dict
     limits: SeenAtLimits = field(default_factory=SeenAtLimits)
     _counts: list[tuple[int, ...]] = field(default_factory=list)
     _checks: list[LimitCheck] = field(default_factory=list)
     _selected: dict[int, set[bool]] = field(default_factory=dict)
+    _outcomes: dict[int, set[bool]] = field(default_factory=dict)
+    _turning: list[OneSidedComparisons] = field(default_factory=list)
     _tried: Counter[Lack] = field(default_factory=Counter)
     _met: dict[Lack, Truths] = field(default_factory=dict)
     _followed: set[int] = field(default_factory=set)
@@ -90,8 +93,11 @@ class AddressClaim:
             self._counts.append(report.launch.counts)
             for number, held in report.decisions.selected.items():
                 self._selected.setdefault(number, set()).update(held)
+            for number, outcomes in report.outcomes.items():
+                self._outcomes.setdefault(number, set()).update(outcomes)
             contract, build = self.built.kernel.contract, self.built.kernel.parameters
             self._checks.append(LimitCheck(report, contract, build, self.limits))
+            self._turning.append(OneSidedComparisons(self._checks[-1]))
             claim = self._with_addresses(claim, report)
             launched = next(waiting, None) or (self._next() if claim.status == PROVEN else None)
         return claim
@@ -123,8 +129,8 @@ class AddressClaim:
 
     def _of_ran(self, lacks: Lacks) -> Launched | None:
         """Of launches that ran, the one that meets most."""
-        for check, own in lacks:
-            new = {lack: there for lack, there in own.items() if lack not in self._met}
+        for check, own in lacks:  # where SCC decides otherwise in one of these, counts say so
+            new = {lack: there for lack, there in own.items() if lack not in self._met and lack[0] != TURN}
             self._met |= check.meeting([one.values for one in self.ran], new)
         wanted = {lack: self._met[lack] for _, own in lacks for lack in own if lack in self._met}
         left = [number for number in range(len(self.ran)) if number not in self._followed]
@@ -139,16 +145,25 @@ class AddressClaim:
     def _lacks(self, needed: bool) -> Lacks:
         """What lacks, each once, with the last launch that knows it: what the claim needs, or sides of selections."""
         found, seen = list[tuple[LimitCheck, dict[Lack, Meets]]](), set[Lack]()
-        for check in reversed(self._checks):
-            own = {lack: there for lack, there in check.lacks(self._selected).items() if lack not in seen
+        held = self._decided()
+        for check, turning in zip(reversed(self._checks), reversed(self._turning), strict=True):
+            own = {lack: there for lack, there in (check.lacks(self._selected) | turning.lacks(held)).items() if lack not in seen
                    and self._tried[lack] < TRIES and (lack[0] != SIDE) == needed}
             seen |= own.keys()
             found += [(check, own)] if own else []
         return found
 
+    def _decided(self) -> dict[int, bool]:
+        """Where SCC that no comparison wrote decided one way in all launches, by position, with it."""
+        judged = self.program or self.built.kernel.program
+        of_ran = self.outcomes()
+        found = [(position, self._outcomes[id(one)] | of_ran.get(position, set())) for position, one in enumerate(judged.instructions)
+                 if id(one) in self._outcomes]
+        return {position: next(iter(outcomes)) for position, outcomes in found if len(outcomes) == 1}
+
     def _made(self, lacks: Lacks) -> Launched | None:
         """A launch that is run for what lacks, of those of which some at once are computed the one that meets most."""
-        come = [check.report.parameters for check, own in lacks if any(kind == WAY for kind, _ in own)]
+        come = [check.report.parameters for check, own in lacks if any(kind in (WAY, TURN) for kind, _ in own)]
         others = (one for one in (self.others(come) if lacks else ()) if one not in self._made_before)
         while time.process_time() < self.until and (some := list(islice(others, _AT_ONCE))):
             met = self._met_by(some, lacks)
@@ -201,8 +216,8 @@ class AddressClaim:
             why = f"a size that lets the address wrap turns `{branch}`, and no launch followed comes here that way"
             return replace(claim, status=UNKNOWN, reason=why, at=access)
         edge = self.edges(self._checks)
-        held = self.one_sided()
-        other = next((said for check in self._checks if (said := OneSidedComparisons(check).other(held, self.until)) is not None), None)
+        held = {**self.one_sided(), **self._decided()}
+        other = next((said for one in self._turning if (said := one.other(held, self.until)) is not None), None)
         if other is not None:
             return replace(claim, status=UNKNOWN, reason=other)
         if edge is not None:

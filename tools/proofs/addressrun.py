@@ -8,7 +8,7 @@ next.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,8 @@ class AddressReport:
     """All sequences of addresses of a launch of `program` with `parameters`, with the table that they are terms of, and the decisions of
     waves. `met` says, by instruction and wave, how many branches the wave had met at each execution; `lanes`, by store, wave and term,
     where lanes stored; `reached`, by instruction, the waves that came there, with lanes or none; `truths`, by comparison and wave, the
-    terms of its truths."""
+    terms of its truths; `decided`, alike, of SCC that no comparison wrote, by what it decides, and `outcomes` what it was; `used`, by
+    instruction and wave, terms that end in data or lane masks."""
 
     sequences: tuple[AddressSequence, ...]
     table: TermTable
@@ -51,6 +52,9 @@ class AddressReport:
     parameters: Mapping[str, Any]
     reached: Mapping[int, frozenset[int]]
     truths: Mapping[tuple[int, int], Set[Term | None]]
+    decided: Mapping[tuple[int, int], Set[Term | None]] = field(default_factory=dict)
+    used: Mapping[tuple[int, int], Set[Term | None]] = field(default_factory=dict)
+    outcomes: Mapping[int, Set[bool]] = field(default_factory=dict)
 
     @property
     def algebra(self) -> Polynomials:
@@ -112,6 +116,7 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
         terms = rules.state.table.terms
         lanes = {key: {terms[number]: active for number, active in by_term.items()} for key, by_term in rules.accesses.lanes.items()}
         reached = {number: frozenset(by_wave) for (number, _), by_wave in rules.accesses.executed.items()}
-        truths = {key: {terms[number] for number in known} for key, known in rules.comparisons.truths.items()}
+        truths, decided, used = ({key: {terms[number] for number in known} for key, known in noted.items()}
+                                 for noted in (rules.comparisons.truths, rules.used.truths, rules.used.terms))
         return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1], rules.decisions, followed,
-                             rules.accesses.met, lanes, parameters, reached, truths)
+                             rules.accesses.met, lanes, parameters, reached, truths, decided, used, rules.used.outcomes)

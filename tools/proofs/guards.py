@@ -28,12 +28,20 @@ class ProgramWays:
         self._ways, self._same = ConstantWays(program, self.flow), SameBranches(program, self.flow)
         self._one_way: dict[int, bool] = {}
         self._reached: dict[tuple[int, bool, bool], frozenset[int]] = {}
+        self._exits: frozenset[int] | None = None
 
     def goes_one_way(self, branch: int) -> bool:
         """As `SameBranches`."""
         if branch not in self._one_way:
             self._one_way[branch] = self._same.goes_one_way(branch)
         return self._one_way[branch]
+
+    def leaves_loop(self, branch: int) -> bool:
+        """Whether a branch says how many rounds a loop goes: one of its ways leaves one that the other stays in."""
+        if self._exits is None:
+            self._exits = frozenset(block.last for loop in self.flow.loops() for block in self.flow.blocks if block.number in loop.blocks
+                                      and len({one in loop.blocks for one in self.flow.following(block.number)}) > 1)
+        return branch in self._exits
 
     def after(self, branch: int, taken: bool, once: bool) -> frozenset[int]:
         """As `ConstantWays`."""
@@ -44,10 +52,10 @@ class ProgramWays:
 
 
 class Guards:
-    """Of the launch of a report. `ways` are those of its program, where they are known."""
+    """Of the launch of a report, in which workgroups have so many `waves`. `ways` are those of its program, where they are known."""
 
-    def __init__(self, report: AddressReport, ways: ProgramWays | None = None) -> None:
-        self._report = report
+    def __init__(self, report: AddressReport, ways: ProgramWays | None = None, waves: int = 1) -> None:
+        self._report, self._waves = report, waves
         self.ways = ways if ways is not None and ways.program is report.program else ProgramWays(report.program)
         self._flow, self._position = self.ways.flow, self.ways.position
         self._once: dict[int, list[tuple[int, Decision]]] = {}
@@ -75,6 +83,14 @@ class Guards:
     def before(self, instruction: Instruction, wave: int, place: int) -> tuple[Decision, ...]:
         """All other decisions before that execution that it met once: from there, both ways lead to the instruction."""
         return self._decided(instruction, wave, place)[1]
+
+    def met(self, branch: Instruction, wave: int) -> tuple[Decision, ...]:
+        """The decisions that lead a wave of a workgroup to a branch, the first time in the first workgroup that meets it."""
+        for number, ways in sorted(self._report.decisions.by_wave.items()):
+            count = next((place for place, (one, _, _) in enumerate(ways) if one is branch), None)
+            if number % self._waves == wave and count is not None:
+                return self._at(branch, number, count)[0] if self.known else ()
+        return ()
 
     def position(self, instruction: Instruction) -> int:
         """Its number in the program, which is the same in all launches."""

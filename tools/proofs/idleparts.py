@@ -21,7 +21,7 @@ from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Polynomials, Term
 from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS
 from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
-from asmgen.tools.proofs.comparedsides import compared_sides
+from asmgen.tools.proofs.comparedsides import End
 from asmgen.tools.proofs.launchvalues import given_numbers
 from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
 
@@ -98,12 +98,13 @@ class FormsSeen:
 
 
 class IdleParts:
-    """Of the addresses of one launch, of which `seen` is told: what did nothing in it, nor in those before."""
+    """Of the addresses and the other ends of terms of one launch, of which `seen` is told: what did nothing in it, nor in those before."""
 
-    def __init__(self, report: AddressReport, contract: KernelContract, makings: Makings, identities: Identities, seen: FormsSeen) -> None:
+    def __init__(self, report: AddressReport, ends: Sequence[End], contract: KernelContract, makings: Makings, identities: Identities,
+                 seen: FormsSeen) -> None:
         self._algebra, self._makings, self._identities, self._seen = report.algebra, makings, identities, seen
         self._functions: dict[int, bytes] = {}
-        for number, held in self._held(report, contract):
+        for number, held in self._held(report, ends, contract):
             self._functions[number] = identities.of((((number,), 1),))
             seen.met(self._functions[number], frozenset(map(identities.of, held)))
 
@@ -125,8 +126,8 @@ class IdleParts:
         """Which forms of these are left."""
         return b"".join(sorted(self._functions[number] + b"".join(sorted(self._seen.left[self._functions[number]])) for number in numbers))
 
-    def _held(self, report: AddressReport, contract: KernelContract) -> Iterator[tuple[int, list[Term]]]:
-        """The functions in addresses and comparisons, each with the forms that it has in all lanes of waves that came there. A row may be
+    def _held(self, report: AddressReport, ends: Sequence[End], contract: KernelContract) -> Iterator[tuple[int, list[Term]]]:
+        """The functions in addresses and other ends, each with the forms that it has in all lanes of waves that came there. A row may be
         limited to the last one in waves that store nothing then: at the limits it is not known which lanes are left."""
         made, total = dict[frozenset[int], int](), 0
         for sequence in report.sequences:
@@ -134,8 +135,8 @@ class IdleParts:
                 waves_there = report.reached[id(sequence.instruction)]
                 for term in sequence.terms:
                     made[waves_there] = made.get(waves_there, 0) | (self._makings.of(term) if term is not None else 0)
-        for (_, side), waves_there in compared_sides(report).items():
-            made[waves_there] = made.get(waves_there, 0) | self._makings.of(side)
+        for end in ends:
+            made[end.waves] = made.get(end.waves, 0) | self._makings.of(end.term)
         for mask in made.values():
             total |= mask
         waves, values = self._samples(report, contract, sorted({wave for group in made for wave in group}))

@@ -24,7 +24,7 @@ from asmgen.emulator.terms.identities import Identities
 from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Polynomials, Term
 from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
-from asmgen.tools.proofs.comparedsides import compared_sides
+from asmgen.tools.proofs.comparedsides import TRUTH, ends_of
 from asmgen.tools.proofs.contractlimits import limit_launches
 from asmgen.tools.proofs.exactnumbers import Numbers
 from asmgen.tools.proofs.guards import Guards, ProgramWays
@@ -34,8 +34,8 @@ from asmgen.tools.proofs.limitsamples import Samples, Truths
 from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
 
 Lack = tuple[str, Any]
-"""What no launch followed did: of which kind it is (`IDLE`, `WAY`, `SIDE`), and what names it in all launches."""
-IDLE, WAY, SIDE = "idle", "way", "side"
+"""What no launch followed did: of which kind it is (`IDLE`, `WAY`, `SIDE`, `TURN`), and what names it in all launches."""
+IDLE, WAY, SIDE, TURN = "idle", "way", "side", "turn"
 _IDS = ("workgroup.", "item.")
 _CORNERS, _DRAWN, _SEED = 32, 16, 5
 """Samples of each wave of each launch: all ends of three ids, of lanes and of beginnings of tensors, and drawn ones."""
@@ -142,14 +142,15 @@ class LimitCheck:
         self.report, self._contract, self._build = report, contract, build
         x, y, z = contract.workgroup
         self.waves = -(-x * y * z // LANES)
-        self.guards = Guards(report, self.judged.program)
+        self.guards = Guards(report, self.judged.program, self.waves)
         self.judged.program = self.guards.ways
         self._makings, self._identities = Makings(report.algebra), Identities(report.algebra)
         self._parts: dict[Term, Term] = {}
         self._inner: dict[Term, Term] = {}
         self._states: dict[Term, bytes] = {}
         self._marked, self._looked = 0, 0
-        self._idle = IdleParts(report, contract, self._makings, self._identities, self.judged.forms)
+        self._ends_beside = ends_of(report, self.guards)
+        self._idle = IdleParts(report, self._ends_beside, contract, self._makings, self._identities, self.judged.forms)
         self._forms = self._idle.forms()
         self._signs = _signs(report.algebra)
         self._names: dict[Term, frozenset[str]] = {}
@@ -192,7 +193,7 @@ class LimitCheck:
 
     def meeting(self, launches: Sequence[Mapping[str, Any]], lacks: Mapping[Lack, Meets]) -> dict[Lack, Truths]:
         """By what lacks, of `lacks`: in which of these launches it is met, by the terms."""
-        waves = range(self.waves) if any(kind == WAY for kind, _ in lacks) else sorted({0, self.waves - 1})
+        waves = range(self.waves) if any(kind in (WAY, TURN) for kind, _ in lacks) else sorted({0, self.waves - 1})
         samples, found = self.samples(launches, waves) if lacks and launches else None, dict[Lack, Truths]()
         for lack, there in lacks.items() if samples is not None else ():
             assert samples is not None
@@ -232,6 +233,10 @@ class LimitCheck:
         for other in leading:
             there &= ~self.otherwise(other, samples)
         return there
+
+    def named(self, term: Term) -> bytes:
+        """The same for a term in all launches."""
+        return self._identities.of(term)
 
     def limits(self, terms: Iterable[Term]) -> tuple[dict[str, Any], ...]:
         """The launches at limits where the sizes of which terms are made are as large as they may be, and all that have no default."""
@@ -276,16 +281,15 @@ class LimitCheck:
         return [*found.values(), *self._sides()]
 
     def _sides(self) -> Iterator[_Formula]:
-        """Sides of comparisons that are made of what did nothing."""
+        """Sides of comparisons, data and lane masks that are made of what did nothing."""
         idle = sum(1 << number for number in self._forms)
-        instructions = {id(one): one for one in self.report.program.instructions}
-        for (which, side), waves in compared_sides(self.report).items():
-            part = tuple(one for one in side if self._makings.of((one,)) & idle)
-            key = b"compared", b"%d" % self.guards.position(instructions[which]), self._identities.of(part), self._inside(part)
+        for end in self._ends_beside:
+            part = tuple(one for one in end.term if self._makings.of((one,)) & idle)
+            key = end.what.encode(), b"%d" % end.position, self._identities.of(part), self._inside(part)
             if part and key not in self.judged.formulas:
                 self.judged.formulas.add(key)
-                there = AddressSequence(instructions[which], "truth", tuple(waves), (side,))
-                yield _Formula(part, there, (), (), inner=True, compared=frozenset(wave % self.waves for wave in waves))
+                there = AddressSequence(self.report.program.instructions[end.position], end.what, tuple(end.waves), (end.term,))
+                yield _Formula(part, there, (), (), inner=True, compared=frozenset(wave % self.waves for wave in end.waves))
 
     def _as_offset(self, offsets: Sequence[AddressSequence], wave: int, place: int, part: Term) -> bool:
         """Whether an address wraps where its offset does, which is judged by the buffer's end."""
@@ -411,7 +415,7 @@ class LimitCheck:
         if formula.inner:
             off = off - (otherwise or samples.unwrapped(self._without)).of(formula.part)
         rows = np.flatnonzero(left & (off != 0))
-        if formula.compared and rows.size:
+        if formula.sequence.what == TRUTH and rows.size:
             rows = rows[self._in_its_round(values, formula, off[rows], rows)]
         if rows.size and formula.accesses:
             rows = rows[self._falling(samples, formula, off[rows], rows)]

@@ -40,7 +40,7 @@ from asmgen.tools.proofs.proofclasses import (
 )
 from asmgen.tools.proofs.strainedruns import covering, on_floats, strained_again, strained_launches
 from asmgen.tools.running.build import Built
-from asmgen.tools.running.executed import executed, never_round, placed, rounds, unexecuted
+from asmgen.tools.running.executed import branch_outcomes, executed, never_round, placed, rounds, unexecuted
 from asmgen.tools.running.keptdevices import keeping
 
 _Run = Callable[[Mapping[str, Any]], tuple[int, ...]]
@@ -373,7 +373,8 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
 
     waiting = [one for one in ran.launched if one not in chosen]
     addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run,
-                             given_numbers(contract, ran.shortest()[0]), ran.edges.one_sided, edges)
+                             given_numbers(contract, ran.shortest()[0]), ran.edges.one_sided, edges,
+                             lambda: branch_outcomes(judged, ran.counts))
     try:
         claim = addresses.judged(claim, chosen)
         return replace(claim, scope=scope(), assumptions=(*claim.assumptions, *_not_met(ran.edges)))

@@ -137,3 +137,16 @@ def placed(program: Program, position: int) -> str:
     """For people: where an instruction stands, and what it is."""
     instruction = program.instructions[position]
     return f"{instruction.where() or program.name}: {instruction.text}"
+
+
+def branch_outcomes(program: Program, counts: Iterable[Sequence[int]]) -> dict[int, set[bool]]:
+    """By position, what SCC was at branches on it in launches of these counts. Nothing is told of a branch that a label follows: code also
+    comes there from elsewhere."""
+    labels, found = set(program.labels.values()), dict[int, set[bool]]()
+    branches = [(place, one.name == "s_cbranch_scc1") for place, one in enumerate(program.instructions)
+                if one.name in ("s_cbranch_scc0", "s_cbranch_scc1") and place + 1 not in labels]
+    for row in counts:
+        for place, taken in branches:
+            met = {taken} if row[place] > row[place + 1] else set()
+            found.setdefault(place, set()).update(met | ({not taken} if row[place + 1] else set()))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import UNKNOWN, Handles, whole
 from asmgen.emulator.carried.comparisons import compared
 from asmgen.emulator.carried.operandhandles import slots_of, writer
-from asmgen.emulator.machine.state import LANES, Group
+from asmgen.emulator.machine.state import EXEC, LANES, Group
 from asmgen.emulator.semantics import meaning
 from asmgen.emulator.semantics.crosslane import first_active
 from asmgen.emulator.semantics.salu import scalar_sources
@@ -29,6 +30,7 @@ _NARROW_FACTOR = 24
 """Bits of a factor of v_mul_u32_u24 and its like."""
 _NARROW = ("u16", "i16", "b16")
 _NOTHING = np.zeros((1, 1), np.uint32)
+_TO_EXEC = re.compile("s_(and|or|xor|nand|nor|xnor)(n1|n2|)_(save|wr)exec_b64")
 
 
 def bind_vector(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Action | None:
@@ -167,10 +169,34 @@ def bind_scalar(instruction: Instruction, carrier: HandleCarrier, state: TermSta
     return step
 
 
+def bind_to_exec(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Action | None:
+    """s_X_saveexec and s_X_wrexec: EXEC, and what is saved or kept of it. SCC then says whether a lane goes on, which data may decide."""
+    found, machine, shadow = _TO_EXEC.fullmatch(instruction.name), carrier.machine, carrier.shadow
+    if found is None:
+        return None
+    target, given = instruction.operands
+    assert isinstance(target, Reg)
+    means, first, saves = meaning.SCALAR[f"s_{found[1]}{'n2' if found[2] else ''}_b64"], found[2] == "n1", found[3] == "save"
+    sources = [(fetch_scalar(machine, one, "b64"), _scalar_handles(carrier, one, "b64")) for one in (given, Reg("s", EXEC, 2))]
+    sources = sources[::-1] if first else sources
+
+    def step(group: Group) -> None:
+        before = shadow.scalar[EXEC:EXEC + 2, group.select].copy()
+        result, flag = means(state.words, *(state.word(value(group), handle(group)) for value, handle in sources))
+        for number, ids in enumerate(state.halves(result)):
+            shadow.scalar[EXEC + number, group.select] = 0 if ids is None else ids.reshape(-1)
+        shadow.scalar[target.index:target.index + 2, group.select] = before if saves else shadow.scalar[EXEC:EXEC + 2, group.select]
+        for number in range(2):
+            state.keep_carries(machine, target.index + number, group, None)
+        state.keep_scc(machine, group, flag if flag.ids is not None else None)
+
+    return step
+
+
 def bind_comparison(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Action | None:
     """s_cmp, s_cmpk and s_bitcmp: SCC is a term of what they compare. None for others."""
     truth = scalar_truth(instruction, carrier, state)
-    return None if truth is None else lambda group: state.keep_scc(carrier.machine, group, truth(group))
+    return None if truth is None else lambda group: state.keep_scc(carrier.machine, group, truth(group), compared=True)
 
 
 def scalar_truth(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Callable[[Group], TermFlag] | None:

@@ -14,26 +14,28 @@ import numpy as np
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import UNKNOWN, whole
+from asmgen.emulator.carried.comparisons import compared
 from asmgen.emulator.carried.moves import bind_move
 from asmgen.emulator.carried.tracker import Rules
 from asmgen.emulator.hashes.nibblecells import NibbleCells
 from asmgen.emulator.machine.dispatch import Dispatch
-from asmgen.emulator.machine.state import Group
+from asmgen.emulator.machine.state import EXEC, Group
 from asmgen.emulator.semantics import meaning
 from asmgen.emulator.shadow.undefineduses import use_of
 from asmgen.emulator.terms.accesses import AccessTerms
 from asmgen.emulator.terms.comparisonterms import ComparisonTerms
 from asmgen.emulator.terms.decisions import DecisionTerms
 from asmgen.emulator.terms.polynomials import WORD, Term
-from asmgen.emulator.terms.terminstructions import bind_comparison, bind_function, bind_scalar, bind_to_scalar, bind_vector
+from asmgen.emulator.terms.terminstructions import bind_comparison, bind_function, bind_scalar, bind_to_exec, bind_to_scalar, bind_vector
 from asmgen.emulator.terms.termstate import TermState
+from asmgen.emulator.terms.usedterms import UsedTerms
 from asmgen.isa.registers import SGPR_BIT, Reg
 from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
 POINTER = (1 << 47) - 1
 """The largest address that a program has on x86-64 and aarch64 hosts."""
-_ACROSS = ("v_swap", "v_permlane", "v_writelane", "v_cmp")
+_ACROSS = ("v_swap", "v_permlane", "v_writelane")
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ class GivenArgument:
 
 class TermRules(Rules):
     """Address terms as a domain of `carried.tracker`. `accesses` are the terms of what the launch touched, `decisions` those of its
-    branches, `comparisons` those of truths; they name terms, so all stay. Terms hold for launches of up to `grid` workgroups along each
-    axis, those of the dispatch where it is None."""
+    branches, `comparisons` those of truths, `used` those that end in data, in lane masks and in other SCC; they name terms, so all stay.
+    Terms hold for launches of up to `grid` workgroups along each axis, those of the dispatch where it is None."""
 
     def __init__(self, arguments: Sequence[GivenArgument], grid: tuple[int, int, int] | None = None) -> None:
         self.cells = NibbleCells()
@@ -60,6 +62,7 @@ class TermRules(Rules):
         self.decisions = DecisionTerms(self.state)
         self.accesses = AccessTerms(self.state, self.decisions)
         self.comparisons = ComparisonTerms(self.state)
+        self.used = UsedTerms(self.state)
 
     def begin(self, carrier: HandleCarrier, descriptor: KernelDescriptor, dispatch: Dispatch) -> None:
         """Name what the hardware gives to waves: arguments, ids of workgroups, bits of the work-item's number."""
@@ -101,20 +104,27 @@ class TermRules(Rules):
         return []
 
     def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
-        """What an instruction that computes does to terms; None for one without a rule, whose results are unknown."""
+        """What an instruction that computes does to terms. Results of one without a rule are unknown, and what it takes ends there."""
+        act = self._ruled(instruction, carrier)
+        if "salu" not in instruction.opcode.classes:
+            ruled = act is not None or instruction.name.startswith("v_cmp") and compared(instruction.name) is not None
+            written = self._written(instruction, carrier, 0 if instruction.name.startswith("v_cmp") else UNKNOWN)
+            return self.used.with_sources(instruction, carrier, act or written, ruled)
+        act = act or self.used.with_sources(instruction, carrier, self._written(instruction, carrier, 0), ruled=False)
+        return self.used.with_mask(instruction, carrier, act)
+
+    def _ruled(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         classes, name = instruction.opcode.classes, instruction.name
         if name in ("v_readfirstlane_b32", "v_readlane_b32"):
             return bind_to_scalar(instruction, carrier, self.state)
         if "salu" in classes:
-            return bind_scalar(instruction, carrier, self.state) or bind_comparison(instruction, carrier, self.state) or self._written(
-                instruction, carrier, 0)
-        if "valu" not in classes or "mfma" in classes:
-            return self._written(instruction, carrier, UNKNOWN)
-        if name.startswith("v_cmp"):
-            return self._written(instruction, carrier, 0)
+            rules = (bind_scalar, bind_comparison, bind_to_exec)
+            return next((act for rule in rules if (act := rule(instruction, carrier, self.state)) is not None), None)
+        if "valu" not in classes or "mfma" in classes or name.startswith("v_cmp"):
+            return None
         if name in meaning.VECTOR and not instruction.modifiers.get("clamp"):
-            return bind_vector(instruction, carrier, self.state) or self._written(instruction, carrier, UNKNOWN)
-        return bind_function(instruction, carrier, self.state) or self._written(instruction, carrier, UNKNOWN)
+            return bind_vector(instruction, carrier, self.state)
+        return bind_function(instruction, carrier, self.state)
 
     def moves(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
         """Loads of arguments alone keep terms: what else is loaded, or comes from another lane, is unknown."""
@@ -130,8 +140,8 @@ class TermRules(Rules):
                 scalar[first:last, group.select] = np.where((found == 0) | ~whole(found), np.uint32(UNKNOWN), found)
 
             return step
-        if row is not None or "lds" in instruction.opcode.classes or name.startswith(_ACROSS[:3]):
-            return self._written(instruction, carrier, UNKNOWN)
+        if row is not None or "lds" in instruction.opcode.classes or name.startswith(_ACROSS):
+            return self.used.with_sources(instruction, carrier, self._written(instruction, carrier, UNKNOWN), ruled=False)
         return None
 
     def _written(self, instruction: Instruction, carrier: HandleCarrier, number: int) -> Action:
@@ -140,6 +150,7 @@ class TermRules(Rules):
         vectors = [bit for bit in range(shadow.registers - 1) if use.writes >> bit & 1]
         scalars = [bit for bit in range(128) if use.writes >> bit + SGPR_BIT & 1]
         scc = "scc" in instruction.opcode.writes
+        scalars += [EXEC, EXEC + 1] if use.to_exec else []
 
         def step(group: Group) -> None:
             for bit in vectors:
@@ -156,7 +167,7 @@ class TermRules(Rules):
         """Notes where an instruction goes, and which way waves do."""
         if instruction.opcode.memory is not None:
             return self.accesses.note(instruction, carrier)
-        notes = [note for one in (self.decisions, self.comparisons) if (note := one.note(instruction, carrier)) is not None]
+        notes = [note for one in (self.decisions, self.comparisons, self.used) if (note := one.note(instruction, carrier)) is not None]
         if len(notes) < 2:
             return notes[0] if notes else None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asmgen.emulator.carried.cells import UNKNOWN, Handles, whole
 from asmgen.emulator.carried.operandhandles import OperandSource
@@ -24,6 +25,7 @@ class TermState:
     item_bits: list[int] = field(default_factory=list)
     _carries: dict[int, Handles] = field(default_factory=dict)  # of lane masks, by machine and first register
     _scc: dict[int, Handles] = field(default_factory=dict)
+    _compared: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.words = TermWords(self.table)
@@ -52,10 +54,16 @@ class TermState:
         ids = np.full(values.shape, UNKNOWN, np.uint32) if kept is None else kept[group.select]
         return TermFlag(values, self.filled(ids, values) if ids.any() else None)
 
-    def keep_scc(self, machine: Machine, group: Group, flag: TermFlag | None) -> None:
-        """SCC was written; None: by what has no rule."""
+    def keep_scc(self, machine: Machine, group: Group, flag: TermFlag | None, compared: bool = False) -> None:
+        """SCC was written, by a comparison or not; None: by what has no rule."""
         kept = self._scc.setdefault(id(machine), np.full(machine.waves, UNKNOWN, np.uint32))
         kept[group.select] = UNKNOWN if flag is None else 0 if flag.ids is None else flag.ids.reshape(-1)
+        self._compared.setdefault(id(machine), np.zeros(machine.waves, bool))[group.select] = compared
+
+    def is_compared(self, machine: Machine, group: Group) -> NDArray[np.bool_]:
+        """By wave, whether a comparison wrote SCC."""
+        kept = self._compared.get(id(machine))
+        return np.zeros(group.size, bool) if kept is None else kept[group.select]
 
     # ---- operands ----
 
