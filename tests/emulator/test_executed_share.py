@@ -5,7 +5,7 @@ from __future__ import annotations
 from asmgen.author.emit.builder import Builder
 from asmgen.isa.registers import s
 from asmgen.program.program import Program
-from asmgen.tools.running.executed import Executed, executed, never_round, stretches
+from asmgen.tools.running.executed import Executed, branch_outcomes, executed, never_round, stretches
 
 
 def sample() -> Program:
@@ -21,6 +21,12 @@ def sample() -> Program:
     k.s_nop(0)  # 6
     k.s_nop(0)  # 7
     return k.program()
+
+
+def test_what_scc_was_at_branches_follows_from_counts() -> None:
+    """It is 0 where code goes on at the label."""
+    assert branch_outcomes(sample(), [(4, 4, 0, 0, 4, 4, 0, 0)]) == {1: {False}}
+    assert branch_outcomes(sample(), [(4, 4, 0, 0, 4, 4, 0, 0), (2, 2, 2, 2, 2, 2, 0, 0)]) == {1: {False, True}}
 
 
 def test_padding_after_the_end_does_not_count() -> None:
