@@ -10,7 +10,7 @@ import pytest
 
 from asmgen.emulator.carried.cells import UNKNOWN
 from asmgen.emulator.semantics import meaning
-from asmgen.emulator.terms.polynomials import LARGEST, Polynomials, Term
+from asmgen.emulator.terms.polynomials import LARGEST, Polynomials, Term, TermVariable
 from asmgen.emulator.terms.termwords import FUNCTIONS, RELATIONS, TermTable, TermWord, TermWords
 
 LANES = 8
@@ -212,3 +212,18 @@ def test_two_halves_of_a_pointer_with_an_offset_give_back_the_sum() -> None:
     assert text == "select(lt(offset, 9), p + offset, q)", "both halves are of the same pointer"
     zero, one = (TermWord(np.full(1, number, np.uint32)) for number in (0, 1))
     assert words.select(words.compare("lt", False, one, zero), word(pointer), word(other)).ids == word(other).ids
+
+
+def test_what_is_made_of_a_variable_many_times_is_replaced_once() -> None:
+    """As the bits of a number that is turned round, in steps each of which takes the one before it twice."""
+    algebra, made = Polynomials(), list[str]()
+    term = given = algebra.variable("x", 0, 9)
+    for step in range(50):
+        term = algebra.function(f"step {step}", term, algebra.times(term, 2))
+
+    def again(variable: TermVariable, parts: tuple[Any, ...]) -> Term:
+        made.append(variable.name)
+        return algebra.function(variable.name, *parts)
+
+    found = algebra.replaced(term, {given[0][0][0]: algebra.number(3)}, again)
+    assert found is not None and found != term and len(made) == 50

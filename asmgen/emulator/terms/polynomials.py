@@ -19,6 +19,8 @@ Monomial = tuple[int, ...]
 """Variables by number, ascending, with repetition."""
 Term = tuple[tuple[Monomial, int], ...]
 """Monomials with their coefficients, none of them 0, in order."""
+Remade = Callable[["TermVariable", tuple[Any, ...]], Term]
+"""What makes a variable's function of other parts."""
 WORD = 1 << 32
 LARGEST = 64
 """Monomials that a product has at most: sums in larger ones get names."""
@@ -302,29 +304,33 @@ class Polynomials:
         parts = ", ".join(self.text(part) if isinstance(part, tuple) else str(part) for part in variable.made_of)
         return f"{variable.name}({parts})"
 
-    def replaced(self, term: Term, values: Mapping[int, Term], again: Callable[[TermVariable, tuple[Any, ...]], Term]) -> Term | None:
-        """With terms in place of variables, in functions too, which `again` makes of their new parts."""
+    def replaced(self, term: Term, values: Mapping[int, Term], again: Remade) -> Term | None:
+        """With terms in place of variables, in functions too, which `again` makes of their new parts, once for each."""
+        return self._sum_replaced(term, {**values}, again)
+
+    def _sum_replaced(self, term: Term, values: dict[int, Term | None], again: Remade) -> Term | None:
         total: Term | None = ()
         for monomial, coefficient in term:
             product: Term | None = self.number(coefficient)
             for number in monomial:
-                value = self._replaced(number, values, again)
+                if number not in values:
+                    values[number] = self._replaced(number, values, again)
+                value = values[number]
                 product = None if product is None or value is None else self.mul(product, value)
             total = None if total is None or product is None else self.add(total, product)
         return total
 
-    def _replaced(self, number: int, values: Mapping[int, Term], again: Callable[[TermVariable, tuple[Any, ...]], Term]) -> Term | None:
+    def _replaced(self, number: int, values: dict[int, Term | None], again: Remade) -> Term | None:
         variable = self.variables[number]
-        if number in values:
-            return values[number]
         if len(variable.bits) > 1:
             total: Term = ()
             for bit in variable.bits:
-                total = self.xor_bits(total, values.get(bit, (((bit,), 1),)))
+                value = values.get(bit)
+                total = self.xor_bits(total, (((bit,), 1),) if value is None else value)
             return total
         if not variable.made_of:
             return (((number,), 1),)
-        parts = tuple(self.replaced(part, values, again) if isinstance(part, tuple) else part for part in variable.made_of)
+        parts = tuple(self._sum_replaced(part, values, again) if isinstance(part, tuple) else part for part in variable.made_of)
         return None if None in parts else (((number,), 1),) if parts == variable.made_of else again(variable, parts)
 
     def xor_bits(self, a: Term, b: Term) -> Term:
