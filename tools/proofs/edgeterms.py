@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 
-from asmgen.author.contract.contract import KernelContract, Values
+from asmgen.author.contract.contract import KernelContract, Parameter, Values
 from asmgen.emulator.terms.polynomials import Term
 from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
@@ -75,11 +75,18 @@ class ComparisonSides:
             except (KeyError, TypeError, ValueError):
                 continue  # made of what no launch says
 
+    def knows(self, key: Key) -> bool:
+        """Whether there are terms of a comparison's truth."""
+        return key[0][0] in self._truths
+
     def met(self, keys: Sequence[Key], launches: Sequence[Launch]) -> list[set[Key]]:
         """Of each launch, given whole, those that it comes to."""
         found: list[set[Key]] = [set() for _ in launches]
+        known = [key for key in keys if self.knows(key)]
+        if not known:
+            return found
         samples = self.samples(launches)
-        for key in keys:
+        for key in known:
             for apart, here in self.apart(key, samples):
                 there = here & np.logical_or.reduce([apart == turn for turn in _differences(key)])
                 for number in np.unique(samples.launches[there]).tolist():
@@ -185,8 +192,7 @@ class EdgeTerms:
         found = []
         for base, some in by_base.values():
             executed = [key for key in keys if base.counts[key[0][0]]]
-            launches = [*{self._name(launch): launch for key in some if time.process_time() < self.until
-                          for launch in self._solved(sides, key, base.launch)}.values()]
+            launches = [*{self._name(launch): launch for launch in self._solved(sides, some, base.launch)}.values()]
             for begin in range(0, len(launches), _AT_ONCE):
                 at_once = launches[begin:begin + _AT_ONCE]
                 met = self._met(sides, executed, at_once)
@@ -198,27 +204,38 @@ class EdgeTerms:
         by_check = [one.met(keys, whole) for one in sides]
         return [set[Key]().union(*found) for found in zip(*by_check, strict=True)]
 
-    def _solved(self, sides: Sequence[ComparisonSides], key: Key, base: Launch) -> list[dict[str, Any]]:
-        """Launches with one size other than in a base: sizes first, and what is one by default where no size moves the sides."""
+    def _solved(self, sides: Sequence[ComparisonSides], keys: Sequence[Key], base: Launch) -> list[dict[str, Any]]:
+        """Launches with one size other than in a base: sizes first, and what is one by default for keys whose sides no size moves."""
         own = [one for one in self.contract.parameters if one.kind == "run" and one.type is int]
         plain = [one for one in own if not one.default_from and one.default is None]
-        return next((found for some in (plain, [one for one in own if one not in plain])
-                     if (found := [launch for one in some for launch in self._values_of(sides, key, base, one.name, one.multiple_of)])), [])
+        found: dict[Key, list[dict[str, Any]]] = {key: [] for key in keys}
+        for some in (plain, [one for one in own if one not in plain]):
+            left = [key for key in keys if not found[key]]
+            for parameter in some if left else ():
+                for key, moves in self._moves(sides, left, base, parameter).items():
+                    found[key] += self._values_of(moves, base, parameter)
+        return [launch for launches in found.values() for launch in launches]
 
-    def _values_of(self, sides: Sequence[ComparisonSides], key: Key, base: Launch, name: str, step: int) -> Iterator[dict[str, Any]]:
-        size = self._resolved(base).get(name)
-        pair = self._pair(base, name, step) if type(size) is int else None
-        if type(size) is not int or pair is None:
-            return
-        moves = set[int]().union(*(one.moves(key, one.samples(pair[:2]), pair[2]) for one in sides))
-        count = 0
-        for move in sorted(move for move in moves if move % step == 0 and size + move > 0):
-            launch = {**base, name: size + move}
-            if self._allowed(launch):
-                yield launch
-                count += 1
-            if count == _SIZES:
-                return
+    def _moves(self, sides: Sequence[ComparisonSides], keys: Sequence[Key], base: Launch, parameter: Parameter) -> dict[Key, set[int]]:
+        """By how much a size changes where sides come to an edge, by key. What terms are in two launches is computed once for all."""
+        found: dict[Key, set[int]] = {}
+        pair = self._pair(base, parameter.name, parameter.multiple_of) if type(self._resolved(base).get(parameter.name)) is int else None
+        if pair is None:
+            return found
+        for one in sides:
+            known = [key for key in keys if one.knows(key)]
+            if known and time.process_time() < self.until:
+                samples = one.samples(pair[:2])
+                for key in known:
+                    found.setdefault(key, set()).update(one.moves(key, samples, pair[2]))
+        return found
+
+    def _values_of(self, moves: set[int], base: Launch, parameter: Parameter) -> Iterator[dict[str, Any]]:
+        """The launches with the least ones of the sizes that a base is moved to, of those that are allowed."""
+        size = self._resolved(base)[parameter.name]
+        launches = ({**base, parameter.name: size + move} for move in sorted(moves)
+                    if move % parameter.multiple_of == 0 and size + move > 0)
+        return islice((launch for launch in launches if self._allowed(launch)), _SIZES)
 
     def _pair(self, base: Launch, name: str, step: int) -> tuple[dict[str, Any], dict[str, Any], int] | None:
         """A launch and one with a size larger, or smaller, whose grid has as many ends: whole ones, with by how much."""
