@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, product
 from typing import Any
@@ -117,8 +117,8 @@ class Ran:
         for size in repeated_rows(contract, build) if never_round(judged, self.counts) else ():
             self._repeat(size, run, counted)
         self._search(judged, chain(repeated_edges(contract, build), cut_steps(contract, build, _steps_of(family, built))), run, counted)
-        for launch in (*several_rounds(contract, build), *counted_launches(contract, build)):
-            run(launch)
+        for launches in (several_rounds(contract, build), counted_launches(contract, build)):
+            self._run_new(launches, run, counted)
         for launch in several_numbers(contract, build):
             if self.left_beside(built):
                 run(launch)
@@ -200,6 +200,16 @@ class Ran:
             spent = time.process_time() - began
             if spent + 2 * spent / number > (until - began) / 2:
                 return
+
+    @staticmethod
+    def _run_new(launches: Iterable[dict[str, Value]], run: _Run, counted: _Run) -> None:
+        """Those that execute what none of them before did. On floats all: a matrix or tile in the place of another one shows there too."""
+        seen = set[int]()
+        for launch in launches:
+            new = {position for position, count in enumerate(counted(launch)) if count} - seen
+            if new:
+                run(launch)
+                seen |= new
 
     def _search(self, judged: Program, launches: Iterator[dict[str, Value]], run: _Run, counted: _Run) -> None:
         """Those that floats show to execute what none did yet."""
