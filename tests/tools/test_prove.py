@@ -393,7 +393,7 @@ def test_last_steps_are_parts_that_lanes_and_waves_share() -> None:
     assert {1, 7, 8, 513, 519, 520} <= {int(one["k"]) for one in found} and all(one["lda"] == 1024 for one in found)
 
 
-@pytest.mark.parametrize(("any_k", "cut"), [(True, {1, 8, 65, 72, 104}), (False, set[int]())])
+@pytest.mark.parametrize(("any_k", "cut"), [(True, {1, 8, 9, 16, 65, 72, 104, 107, 112}), (False, set[int]())])
 def test_steps_of_bytes_are_cut(any_k: bool, cut: set[int]) -> None:
     """Rows as long as K begin at multiples of 16 bytes for one number of elements alone of the first ones."""
     library, build = family("gemm-fp8"), {"tile": "16x32x128", "scales": "block", "any_k": any_k}

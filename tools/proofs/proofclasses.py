@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 from asmgen.author.contract.contract import Formula, KernelContract, Parameter, Value, Values
@@ -20,6 +20,8 @@ _MOST_STEPS, _MOST_PERIOD, _LEAST_STEPS = 30, 8, 6
 _COUNTED = 3
 """Of what is one by default: two would not tell one more from twice as many."""
 _PART = 4
+_BYTES = 16
+"""Of a load of a lane, as elements of a byte."""
 _TURNS = 5
 """Tiles or rows of launches of two and three workgroups, which neither divides."""
 
@@ -140,10 +142,11 @@ def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], S
 
 def cut_steps(contract: KernelContract, build: Values, steps: Callable[[Values], Sequence[int]] | None = None) -> Iterator[dict[str, Any]]:
     """Launches whose last step is a part of one: an element to 16 bytes of them more than each quarter of a step, which waves and lanes
-    share, in rows as far apart as whole steps are. Each part may have code of its own."""
+    share, in rows as far apart as whole steps are. Each part may have code of its own. Elements of a byte come last: others have fewer."""
     for size in lengths(contract, build, steps):
         step = int(size.coarse[1][size.name]) - int(size.coarse[0][size.name])
-        for quarter, rest in product((2, 0, 3, 1), range(APART, 0, -1)) if step > contract.parameter(size.name).multiple_of else ():
+        parts = chain.from_iterable(product((2, 0, 3, 1), rests) for rests in (range(APART, 0, -1), range(_BYTES, APART, -1)))
+        for quarter, rest in parts if step > contract.parameter(size.name).multiple_of else ():
             whole = _resolved(contract, build, size.coarse[0]) or {}
             rows = {one.name: whole[one.name] for one in contract.parameters
                     if one.kind == "run" and one.default_from and one.name in whole}
