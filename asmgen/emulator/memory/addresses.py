@@ -80,7 +80,7 @@ def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machin
         """Plain buffers; None where a descriptor asks for more."""
         from asmgen.emulator.memory import lanes_kernels
 
-        words = machine.scalar[first:first + 4, group.select]
+        words = np.ascontiguousarray(machine.scalar[first:first + 4, group.select])  # one type to compile for
         start = np.array(np.broadcast_to(soffset(group), (group.size,)), np.int64)
         if not plain_descriptors(words) or (start > words[2]).any():
             return None

@@ -240,7 +240,7 @@ def _whole_rows(instruction: Instruction, row: MemoryRow, context: Context) -> C
     def delivery(group: Group) -> Delivery | None:
         from asmgen.emulator.memory import lanes_kernels
 
-        descriptors = machine.scalar[first:first + 4, group.select]
+        descriptors = np.ascontiguousarray(machine.scalar[first:first + 4, group.select])  # one type to compile for
         starts = np.array(np.broadcast_to(soffset(group), (group.size,)), np.int64)
         anywhere = (int(descriptors[0, 0]) | int(descriptors[1, 0] & 0xFFFF) << 32) + int(starts[0]) + immediate
         anywhere += int(machine.vector[slot, group.waves[0], 0]) if slot >= 0 else 0

@@ -263,7 +263,7 @@ def _decoded(source: Source, machine: Machine, group: Group, flush: Array) -> Ar
     if rows is not None:
         return rows
     if source.moved is not None:
-        vector, waves, slot = registers_of(source, machine, group), np.arange(group.size), 0
+        vector, waves, slot = np.ascontiguousarray(registers_of(source, machine, group)), np.arange(group.size), 0
     shape = group.size, len(source.lanes), source.edge
     if source.table is not None:
         rows = np.empty(shape, source.table.dtype)
@@ -298,5 +298,5 @@ def sparse_positions(plan: Plan, group: Group) -> Array:
     slot, locations = plan.index
     lane, shift = locations.lane[0].T, locations.bit[0].T.astype(np.uint32)
     index = plan.machine.vector[slot, group.select][:, lane] >> shift & np.uint32(3)
-    values: Array = 4 * (np.arange(len(lane))[:, None] // 2) + index.astype(np.int64)
+    values: Array = np.ascontiguousarray(4 * (np.arange(len(lane))[:, None] // 2) + index.astype(np.int64))  # one type to compile for
     return values
