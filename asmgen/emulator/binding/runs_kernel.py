@@ -300,8 +300,8 @@ def execute(code: Any, constants: Any, layouts: Any, locations: Any, buffers: An
                     lane += 1
                 scalar[target, wave] = vector[row[SOURCES + 1], wave, lane]
             elif kind == SAVE_EXEC:
-                before = _pair(scalar, EXEC, wave)
-                value, flag = scalar_result(operation, True, _number(row, 0, True, scalar, wave), before, scc[wave], 0)
+                before, wide = _pair(scalar, EXEC, wave), kind == SAVE_EXEC  # for a literal numba compiles all operations again
+                value, flag = scalar_result(operation, wide, _number(row, 0, wide, scalar, wave), before, scc[wave], np.int64(0))
                 _put_pair(scalar, EXEC, wave, value)
                 _put_pair(scalar, target, wave, before)
                 scc[wave] = value != np.uint64(0)
