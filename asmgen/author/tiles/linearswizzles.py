@@ -49,21 +49,27 @@ def _images(vectors: set[tuple[int, int]], inside: int, outside: int, whole: int
     if any(not vector & mask for vector, mask in checks.get(inside - 1, ())):
         return  # two dwords of one bank, whatever the higher bits do
     left = _MOST
+    # These vectors have a bit and no higher one, and these of the bits below: its image decides, and may not be what those leave of one.
+    deciding = [[(vector, mask, [lower for lower in range(number) if vector >> bits[lower] & 1]) for vector, mask in checks.get(bit, ())]
+                for number, bit in enumerate(bits)]
+    under = {mask: [image & mask for image in images] for found in checks.values() for _, mask in found}
 
     def extend(chosen: list[int]) -> Iterator[list[int]]:
         nonlocal left
         if len(chosen) == len(bits):
             yield list(chosen)
             return
-        # These vectors have this bit and no higher one: its image decides, and may not be what the lower bits leave of one.
         refused: dict[int, set[int]] = {}
-        for vector, mask in checks.get(bits[len(chosen)], ()):
-            refused.setdefault(mask, set()).add(_swizzled(vector, chosen, bits) & mask)
+        for vector, mask, lower in deciding[len(chosen)]:
+            for number in lower:
+                vector ^= chosen[number]
+            refused.setdefault(mask, set()).add(vector & mask)
+        bad = {image for mask, found in refused.items() for image, its in zip(images, under[mask], strict=True) if its in found}
         for image in images:
             left -= 1
             if left < 0:
                 return
-            if not any(image & mask in found for mask, found in refused.items()):
+            if image not in bad:
                 chosen.append(image)
                 yield from extend(chosen)
                 chosen.pop()
@@ -111,13 +117,6 @@ def _span(basis: Sequence[int]) -> list[int]:
     for vector in basis:
         found += [one ^ vector for one in found]
     return found[1:]
-
-
-def _swizzled(vector: int, chosen: Sequence[int], bits: Sequence[int]) -> int:
-    for bit, image in zip(bits, chosen, strict=False):
-        if vector >> bit & 1:
-            vector ^= image
-    return vector
 
 
 def _terms(chosen: Sequence[int], bits: Sequence[int]) -> tuple[tuple[int, int], ...]:
