@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 QUICK: dict[str, tuple[Any, ...]] = {
-    "attention_forms": (1024,),
+    "attention_forms": (512,),
     "article_products": (0,),
     "build": (1,),
     "definedness": (1, 1, 128, 2),
