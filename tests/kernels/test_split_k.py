@@ -211,6 +211,7 @@ def test_rows_of_d_and_c_as_far_apart_as_the_contract_allows(number: int, off: i
         one.kernel.contract.resolve_run({"m": 5, "n": 70, "k": 192, "ldd": most + 1})
 
 
+@pytest.mark.slow
 def test_a_product_of_tensors_may_be_split(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two launches on a stream of a GPU, with C and the bias in D's place as neither is read; on the emulator the product itself."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

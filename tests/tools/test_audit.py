@@ -124,6 +124,7 @@ def test_an_object_that_takes_too_long(folder: Path, monkeypatch: pytest.MonkeyP
     assert kernel.findings[0].rule == "A003" and "longer than 0.2 s; 0 of" in kernel.findings[0].message
 
 
+@pytest.mark.slow
 def test_status_text_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "audit", str(folder))
     assert status == 1
@@ -266,6 +267,7 @@ amdhsa.version: [1, 2]
 """
 
 
+@pytest.mark.slow
 def test_specifications_from_metadata_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The race is at an address that a scalar argument makes, which lint cannot know: a run shows it. Two warps are Triton's."""
     cache = tmp_path / "cache"

@@ -84,6 +84,7 @@ def test_run_prints_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.needs_objdump
+@pytest.mark.slow
 def test_auto_says_why_it_takes_the_emulator(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = call(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "n=1", "-p", "k=64")
     assert status == 0 and "passed" in out
@@ -163,6 +164,7 @@ def test_a_map_that_belongs_to_other_bytes_is_not_believed(tmp_path: Path, capsy
     assert "k_offset" not in out
 
 
+@pytest.mark.slow
 def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "list")
     assert status == 0 and "gemm-bf16" in out and "multiple of 64" in out and "{" not in out

@@ -102,6 +102,7 @@ def test_what_is_no_formula_of_rows_is_lost(why: str, formula: Formula) -> None:
     assert why in check.lost.replace("that it is not affine in", "not affine")
 
 
+@pytest.mark.slow
 def test_a_kernel_without_an_example_runs_in_several_workgroups() -> None:
     library = family("03-transpose")
     claim = write_claim(library, build_kernel(library, "gfx950", {}, verify=False))

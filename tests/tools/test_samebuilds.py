@@ -36,6 +36,7 @@ def test_every_variant_is_compared() -> None:
     assert len(list(requests(["gemm-bf16"], choices=True))) > len(list(requests(["gemm-bf16"], choices=False)))
 
 
+@pytest.mark.slow
 def test_every_build_choice_is_compared_once() -> None:
     wanted = [str(one) for one in requests((), choices=True)]
     assert len(set(wanted)) == len(wanted)
