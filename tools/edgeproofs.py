@@ -90,7 +90,7 @@ def at_limits(family: Family, built: Built) -> str:
     def launched(launch: Values) -> Launched:
         return Launched(contract.resolve_run({**build, **launch}), 0, SEED)
 
-    def others(come: Sequence[Values]) -> Iterator[dict[str, Any]]:
+    def others(come: Sequence[Values], there: Sequence[Values]) -> Iterator[dict[str, Any]]:
         return (dict(launch) for launch in more_launches(contract, build))
 
     addresses = AddressClaim(family, built, None, math.inf, 0.0, [], others, launched)

@@ -201,6 +201,7 @@ def test_launches_that_are_made_change_few_numbers_first() -> None:
     found = [contract.resolve_run({**build, **one}) for one in made]
     changed = [{name for name in ("m", "n", "k", "batch") if one[name] != base[name]} for one in found]
     assert len(changed[0]) == 1 and {"m", "k"} in changed and all(one["k"] <= 256 for one in found) and base not in found
+    assert 8 * base["n"] in {one["n"] for one in found}, "scales have tiles of tiles"
     assert max(map(len, changed)) > 2 and len({tuple(sorted(one.items())) for one in found}) == len(found)
 
 

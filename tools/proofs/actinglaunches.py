@@ -18,6 +18,8 @@ _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 32, 33, 48, 64)
 """Steps of a size: small numbers, even and odd ones, powers of two and those next to them."""
 _MORE = (1, 2, 3, 8)
 """Steps that are added to a size, and to what follows from sizes, as strides do."""
+_TIMES = (2, 4, 8)
+"""A size is so many times as large: tiles of tiles, as those of scales, are larger than a tile."""
 _PAIRED, _DRAWN, _SEED, _CHANGED = 2000, 2000, 11, 4
 _GROUPS = 256
 """Workgroups that a launch has at most."""
@@ -94,6 +96,6 @@ def _values(parameter: Parameter, base: Values) -> list[int]:
     if type(now) is not int:
         return []
     counts = () if parameter.default_from else tuple(step * count for count in _COUNTS)
-    found = [*counts, *(now + sign * step * more for more in _MORE for sign in (1, -1)), 2 * now]
+    found = [*counts, *(now + sign * step * more for more in _MORE for sign in (1, -1)), *(now * factor for factor in _TIMES)]
     low, high = parameter.minimum or 0, REFUSED if parameter.maximum is None else parameter.maximum
     return [one for one in dict.fromkeys(found) if one != now and low <= one <= high]

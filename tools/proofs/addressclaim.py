@@ -21,7 +21,7 @@ from asmgen.author.family.family import Family
 from asmgen.program.program import Program
 from asmgen.tools.proofs.actinglaunches import TRIES, shorter
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
-from asmgen.tools.proofs.limitlaunches import SIDE, TURN, WAY, Lack, LimitCheck, Meets, SeenAtLimits
+from asmgen.tools.proofs.limitlaunches import IDLE, SIDE, TURN, WAY, Lack, LimitCheck, Meets, SeenAtLimits
 from asmgen.tools.proofs.limitsamples import Truths
 from asmgen.tools.proofs.onesidedcomparisons import OneSidedComparisons
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
@@ -51,10 +51,11 @@ class Launched:
 @dataclass
 class AddressClaim:
     """A claim that is proven but for what addresses are for all sizes. `ran` are launches that ran and were not followed, `others` makes
-    more that may `run`, first longer ones than those given, which come where ways lack. What runs gives None where it tells nothing, and is
-    made of a `short` one where that can be. `one_sided` are comparisons with the one outcome that they had; `edges` runs launches at which
-    others turn, and says what is assumed then; `outcomes` says what SCC was at branches in all that ran. It takes the processor's time
-    `until`, for other sides of selections until `sides_until`."""
+    more that may `run`, first longer ones than those given, which come where ways lack, then others than those that come to functions that
+    did nothing. What runs gives None where it tells nothing, and is made of a `short` one where that can be. `one_sided` are comparisons
+    with the one outcome that they had; `edges` runs launches at which others turn, and says what is assumed then; `outcomes` says what SCC
+    was at branches in all that ran. It takes the processor's time `until`, for other sides of selections until `sides_until`.
+    """
 
     family: Family
     built: Built
@@ -62,7 +63,7 @@ class AddressClaim:
     until: float
     sides_until: float
     ran: list[Launched]
-    others: Callable[[Sequence[Mapping[str, Any]]], Iterator[dict[str, Any]]]
+    others: Callable[[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], Iterator[dict[str, Any]]]
     run: Callable[[Mapping[str, Any]], Launched | None]
     short: Mapping[str, Any] = field(default_factory=dict)
     one_sided: Callable[[], Mapping[int, bool]] = dict
@@ -163,8 +164,9 @@ class AddressClaim:
 
     def _made(self, lacks: Lacks) -> Launched | None:
         """A launch that is run for what lacks, of those of which some at once are computed the one that meets most."""
-        come = [check.report.parameters for check, own in lacks if any(kind in (WAY, TURN) for kind, _ in own)]
-        others = (one for one in (self.others(come) if lacks else ()) if one not in self._made_before)
+        come, there = ([check.report.parameters for check, own in lacks if any(kind in which for kind, _ in own)]
+                       for which in ((WAY, TURN), (IDLE,)))
+        others = (one for one in (self.others(come, there) if lacks else ()) if one not in self._made_before)
         while time.process_time() < self.until and (some := list(islice(others, _AT_ONCE))):
             met = self._met_by(some, lacks)
             for number in sorted(range(len(some)), key=lambda number: -len(met[number])):
@@ -172,13 +174,18 @@ class AddressClaim:
                     self._made_before.append(some[number])
                     values = self._resolved(shorter(self.built.kernel.contract, self.built.kernel.parameters, some[number], self.short,
                                                     partial(self._meets, lacks, len(met[number]))))
-                    if any(check.report.parameters == values for check in self._checks):
-                        continue  # it was followed, and did not come there
+                    if self._was_followed(values):  # and did not come there
+                        values = self._resolved(some[number])
+                    if self._was_followed(values):
+                        continue
                     self._tried.update(met[number])
                     launched = self.run(values)
                     if launched is not None:
                         return launched
         return None
+
+    def _was_followed(self, values: Mapping[str, Any]) -> bool:
+        return any(check.report.parameters == values for check in self._checks)
 
     def _meets(self, lacks: Lacks, least: int, launch: Mapping[str, Any]) -> bool:
         return len(self._met_by([launch], lacks)[0]) >= least

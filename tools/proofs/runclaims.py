@@ -367,9 +367,9 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
             raise
         return ran.launched[-1]
 
-    def others(come: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    def others(come: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         longer = longer_launches(contract, ran.shortest()[0], come, [one.values for one in ran.launched])
-        return acting_launches(contract, build, ran.shortest(), ran.fits(family, built), longer)
+        return acting_launches(contract, build, [*there, *ran.shortest()], ran.fits(family, built), longer)
 
     def edges(checks: Sequence[LimitCheck]) -> str | None:
         terms = EdgeTerms(checks, contract, build, ran.edges.left, ran.executing, ran.fits(family, built),
