@@ -53,7 +53,7 @@ test-hip: install $(HIP_VERSIONS:%=$(VENV)/hip/%/.installed)
 test-torch: $(TORCH)/.installed
 	$(TORCH)/bin/python -m pytest tests/torch_operators.py
 
-# Every wait of the library deleted, as a stranger's file; `make test` draws 20 a kernel.
+# Every wait of the library deleted, as a stranger's file; `make test` draws 3 a kernel.
 test-waits: install
 	ASMGEN_FOREIGN_WAITS=all $(BIN)/python -m pytest $(SPREAD) tests/checks/test_foreign_waits.py
 
