@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -44,43 +45,43 @@ class Usage:
 def usage(costs: Sequence[IssueCost], trace: WaveTrace, accesses: Sequence[tuple[int, int]], first: int, last: int, timing: Timing,
           far: FarMemory) -> Usage:
     """Of the executions `first` to `last` - 1 of a wave; `accesses` has cost and argument for each execution (cost 0 where it is no
-    access)."""
-    total = Usage()
-    slot, line, positions = timing["slot"], timing["tcp_line"], trace.positions
-    read = timing["mfma_operand_read"]
-    for at in range(first, last):
-        cost = costs[positions[at]]
-        kind = cost.kind
-        if kind is CostKind.MATRIX:
-            total.matrix += cost.occupancy
-            total.blocked += read + cost.lead
-            total.shadow_slots += (cost.occupancy - read - cost.lead) / slot
-            total.own += read + cost.lead
-            total.flops += cost.flops
-            continue
-        total.own += cost.hold
-        if kind is CostKind.VALU:
-            if cost.packed:
-                total.packed_units += cost.units
-            else:
-                total.valu_units += cost.units
-        elif kind is CostKind.BRANCH:
-            taken = at + 1 < len(positions) and positions[at + 1] != positions[at] + 1
-            total.own += timing[_BRANCHES[taken]] - cost.hold
-        elif kind.category == "memory":
-            total.port += cost.issue
-            if kind is CostKind.LDS:
-                bank = bank_clocks(cost, accesses[at][0])
-                total.lds_banks += bank
-                total.lds_bus += cost.lds_bus
-                total.lds_reads += 0 if cost.store else read_interval(cost, bank)
-            elif kind is CostKind.VMEM:
-                lines, argument = accesses[at]
-                total.l1 += max(cost.line_floor, lines * line) if lines else 1
-                if lines and not cost.store:
-                    total.load_bytes += cost.bytes
-                    total.flight += cost.bytes * far.round_trip(argument)
+    access). Executions that ask for the same are counted first."""
+    total, positions = Usage(), trace.positions
+    following = (*positions[first + 1:last + 1], -1)[:last - first]
+    alike = Counter(zip(positions[first:last], following, accesses[first:last], strict=True))
+    for (position, then, access), times in alike.items():
+        _add(total, costs[position], access, then not in (position + 1, -1), times, timing, far)
     return total
+
+
+def _add(total: Usage, cost: IssueCost, access: tuple[int, int], taken: bool, times: int, timing: Timing, far: FarMemory) -> None:
+    """So many executions of an instruction; `taken` is for branches."""
+    kind, read = cost.kind, timing["mfma_operand_read"]
+    if kind is CostKind.MATRIX:
+        total.matrix += times * cost.occupancy
+        total.blocked += times * (read + cost.lead)
+        total.shadow_slots += times * (cost.occupancy - read - cost.lead) / timing["slot"]
+        total.own += times * (read + cost.lead)
+        total.flops += times * cost.flops
+        return
+    total.own += times * (timing[_BRANCHES[taken]] if kind is CostKind.BRANCH else cost.hold)
+    if kind is CostKind.VALU and cost.packed:
+        total.packed_units += times * cost.units
+    elif kind is CostKind.VALU:
+        total.valu_units += times * cost.units
+    elif kind.category == "memory":
+        total.port += times * cost.issue
+        if kind is CostKind.LDS:
+            bank = bank_clocks(cost, access[0])
+            total.lds_banks += times * bank
+            total.lds_bus += times * cost.lds_bus
+            total.lds_reads += 0 if cost.store else times * read_interval(cost, bank)
+        elif kind is CostKind.VMEM:
+            lines, argument = access
+            total.l1 += times * (max(cost.line_floor, lines * timing["tcp_line"]) if lines else 1)
+            if lines and not cost.store:
+                total.load_bytes += times * cost.bytes
+                total.flight += times * cost.bytes * far.round_trip(argument)
 
 
 def accesses_by_execution(costs: Sequence[IssueCost], trace: WaveTrace) -> list[tuple[int, int]]:
