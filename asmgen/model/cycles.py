@@ -19,6 +19,7 @@ from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost, costs_of
 from asmgen.model.farmemory import LEVELS, FarMemory, far_memory
 from asmgen.model.icache import InstructionCache, left_by
+from asmgen.model.loadfreeends import LoadBurst
 from asmgen.model.units import NEVER, Lds, UnitAccess, VectorMemory
 from asmgen.program.program import Program
 
@@ -74,6 +75,7 @@ class Timeline:
     lds_busy: int
     vmem_busy: int
     accesses: tuple[tuple[str, int, int, int], ...]  # unit, position, from, to
+    bursts: tuple[LoadBurst, ...] = ()
 
 
 @dataclass(slots=True)
@@ -97,6 +99,8 @@ class _Wave:
         self.cause = "fetch"
         self.pending: list[_Pending] = []
         self.vm: deque[UnitAccess] = deque()
+        self.counted = 0  # by vmcnt, of all it has issued
+        self.loads: deque[tuple[int, LoadBurst]] = deque()  # of far memory, that it has not waited for, with their counts
         self.lgkm: list[UnitAccess] = []
         self.scalar_base = 0  # when its first scalar load is back
         self.drained = 0  # when its stores and vector instructions are done
@@ -187,7 +191,7 @@ class _Simulation:
         self.lds.advance(NEVER - 1)
         spans = tuple((unit, position, access.started, access.done) for unit, position, access in self.spans or ())
         return Timeline(max(slot, *(wave.times.end for wave in waves)), tuple(wave.times for wave in waves), self.costs, self.lds.busy,
-                        self.vmem.busy, spans)
+                        self.vmem.busy, spans, tuple(self.vmem.bursts))
 
     def _serve(self, simd: _Simd, number: int, now: int) -> None:
         """One slot of a SIMD: first the vector category, as a matrix instruction has the slot for itself; then everything else."""
@@ -358,6 +362,9 @@ class _Simulation:
         if cost.kind is CostKind.VMEM:
             access = self.vmem.issue(now, cost, amount, argument)
             wave.vm.extend([access] * cost.vm)
+            wave.counted += cost.vm
+            if access.burst is not None:
+                wave.loads.append((wave.counted, access.burst))
             wave.drained = max(wave.drained, access.done if cost.store else 0)
         elif cost.kind is CostKind.LDS:
             access = self.lds.issue(number, now, cost, amount)
@@ -386,6 +393,9 @@ class _Simulation:
                 return wave.stalled("wait lgkm", retry)
         if not self._fetch(wave, cost, now):
             return False
+        if wait is not None and wait.vmcnt is not None:
+            while wave.loads and wave.loads[0][0] <= wave.counted - wait.vmcnt:
+                wave.loads.popleft()[1].awaited = now
         return self._issued(wave, now, cost.hold)
 
     def _barrier(self, wave: _Wave, now: int) -> bool:

@@ -5,9 +5,9 @@ go on beside the others' loops. If more fit on a unit than were timed together, 
 beside each other says and the unit's bounds allow. Workgroups of unequal length (`unequal`) go to the units one by one. The clock of a
 round falls with the share of the GPU's matrix cores that work, on a line between the table's two points, for loops with transcendental
 instructions by that of the loop; what leaves the cores idle runs at the boost clock. L2 with its fabric, last-level cache and HBM each need
-their time for the bytes that a round loads: its loop is no shorter. HBM needs its time for what is stored too. Workgroup n goes to XCD n
-mod 8, wave after wave, and a unit's next one begins some time after one has ended. Times are the device's, from its begin of a launch on;
-the host sees some more.
+their time for the bytes that a round loads: a round is no shorter than that and those clk of its ends that pass without loads
+(`loadfreeends`). HBM needs its time for what is stored too. Workgroup n goes to XCD n mod 8, wave after wave, and a unit's next one begins
+some time after one has ended. Times are the device's, from its begin of a launch on; the host sees some more.
 """
 
 from __future__ import annotations
@@ -102,19 +102,22 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
     far = _far_seconds(timing, moved, found.level) if moved is not None else {}
     in_loop = loop.matrix_busy * copies * alone / first if found.mixed and loop is not None else None
-    clocked = _Clocked(timing, ends, max(far.values(), default=0.0) * 1e6, found.products, in_loop,
+    clocked = _Clocked(timing, max(far.values(), default=0.0) * 1e6, found.products, in_loop,
                        timing["clock_odd_xcds"] if found.mixed else 0.0)
     whole, part = units * together / workgroups, last / (units * together)
-    usual = clocked.timed(further if rounds > 1 else first, work, whole, together if rounds > 1 else 1)
-    final = clocked.timed((further if full else first) * found.last_round, work * part, whole * part, together if full else 1, part)
-    spans = [clocked.at(first, usual.clock, whole)] * (full > 0) + [usual] * (full - 1) + [final] * (last > 0)
+    free = found.load_free_ends if loop is not None else 0.0
+    of_first, of_further = _Loads(free), _Loads(free + between, together)
+    usual = clocked.timed(further if rounds > 1 else first, work, whole, of_further if rounds > 1 else of_first)
+    clk, loads = (further, of_further) if full else (first, of_first)
+    final = clocked.timed(clk * found.last_round, work * part, whole * part, loads, part)
+    spans = [clocked.at(first, usual.clock, whole, of_first)] * (full > 0) + [usual] * (full - 1) + [final] * (last > 0)
     flops = steps.total_flops(found) if steps is not None else found.flops * workgroups / resident
     if steps is not None and not alike:
         clks = steps.cycles(found) * first / found.cycles
         others = max(0.0, 1 - units * together / workgroups)  # but the first of each unit
         clk, cores = last_end(clks + between * others, units * together, timing.clocks("xcds")), work / copies / found.flops * flops
         busy = (float(clks.sum()) + between * others * workgroups) / (units * together) / clk  # units with a workgroup
-        spans = [clocked.timed(clk, cores / units, 1, together, busy)]
+        spans = [clocked.timed(clk, cores / units, 1, of_first, busy)]
     running = sum(one.micros for one in spans)
     clock = sum(one.clock * one.micros for one in spans) / running
     dense = spans[0].clock
@@ -159,30 +162,42 @@ class _Span:
 
 
 @dataclass(frozen=True)
+class _Loads:
+    """What a round takes beside its bytes: a workgroup has `free` clk without loads. In a first round all workgroups begin together, so the
+    round has them too. Later those of one of the `beside` workgroups on a unit may pass while the others load."""
+
+    free: float
+    beside: int = 1
+
+    def least(self, clock: float, micros: float) -> float:
+        """Microseconds of a round at a clock, whose bytes take so many: of all its bytes, and of one workgroup by itself."""
+        return max(micros, self.free / clock + micros / self.beside)
+
+
+@dataclass(frozen=True)
 class _Clocked:
-    """What turns the clk of a round into time. A round is no shorter than its `ends`, in clk, and the time that the caches and memory of
-    the GPU need for its share of `far`, the microseconds of the whole launch's loads. Where loops mix matrix and transcendental
-    instructions, the clock is that of the density `in_loop`, and not of the launch, and the slowest XCDs run by `slower` MHz below it."""
+    """What turns the clk of a round into time. A round is no shorter than its loads, for which the caches and memory of the GPU need their
+    share of `far`, the microseconds of the whole launch's. Where loops mix matrix and transcendental instructions, the clock is that of the
+    density `in_loop`, and not of the launch, and the slowest XCDs run by `slower` MHz below it."""
 
     timing: Timing
-    ends: float
     far: float
     products: str
     in_loop: float | None
     slower: float = 0.0
 
-    def at(self, clk: float, clock: float, share: float, together: int = 1) -> _Span:
-        """A round at a clock that is known; of several workgroups on a unit only the last one's ends are beside nothing."""
+    def at(self, clk: float, clock: float, share: float, loads: _Loads) -> _Span:
+        """A round at a clock that is known."""
         slowest = clock - self.slower
-        alone, loaded = clk / slowest, self.ends / together / slowest + self.far * share
+        alone, loaded = clk / slowest, loads.least(slowest, self.far * share)
         return _Span(max(alone, loaded), clock, loaded > alone)
 
-    def timed(self, clk: float, work: float, share: float, together: int, busy: float = 1.0) -> _Span:
+    def timed(self, clk: float, work: float, share: float, loads: _Loads, busy: float = 1.0) -> _Span:
         """A round in which each matrix core works for `work` clk, and so many units, of 1, have workgroups."""
         density = work / clk if self.in_loop is None else self.in_loop
-        span = self.at(clk, self._clock(density, busy), share, together)
+        span = self.at(clk, self._clock(density, busy), share, loads)
         for _ in range(_SETTLED if span.far else 0):  # cores that wait for loads leave power to the clock
-            span = self.at(clk, self._clock(density * clk / (span.micros * span.clock), busy), share, together)
+            span = self.at(clk, self._clock(density * clk / (span.micros * span.clock), busy), share, loads)
         return span
 
     def _clock(self, density: float, busy: float) -> float:

@@ -14,6 +14,7 @@ from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost
 from asmgen.model.cycles import Timeline, WaveTimes, simulate
 from asmgen.model.farmemory import FarMemory, far_memory
+from asmgen.model.loadfreeends import load_free_ends
 from asmgen.model.usage import ResourceBounds, UnitLoad, Usage, accesses_by_execution, usage
 from asmgen.program.controlflow import Loop, control_flow
 from asmgen.program.program import Program
@@ -94,7 +95,7 @@ class InstructionProfile:
 @dataclass(frozen=True)
 class Profile:
     """What the model says of the workgroups on one compute unit. `prologue` and `epilogue` are the clk before and after the loop that
-    takes longest, the mean of its waves; without a loop all is prologue."""
+    takes longest, the mean of its waves; without a loop all is prologue. `load_free_ends` are as `RunSummary` has them."""
 
     program: Program
     timing: Timing
@@ -106,6 +107,7 @@ class Profile:
     prologue: float
     epilogue: float
     flops: float
+    load_free_ends: float
 
     @property
     def cycles(self) -> int:
@@ -161,7 +163,8 @@ def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level
     loops = tuple(found for loop in control_flow(program).loops() if (found := analysis.loop(loop)) is not None)
     before, after = analysis.ends(_longest(loops, timeline.costs))
     flops = sum(timeline.costs[position].flops for wave in timeline.waves for position in wave.positions)
-    return Profile(program, timing, level, far, timeline, loops, analysis.instructions(), before, after, flops)
+    load_free = load_free_ends(timeline.bursts, before, after, timeline.cycles)
+    return Profile(program, timing, level, far, timeline, loops, analysis.instructions(), before, after, flops, load_free)
 
 
 def whole_load(found: Profile, traces: Sequence[WaveTrace]) -> UnitLoad:

@@ -14,10 +14,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from math import ceil
 
+from asmgen.emulator.scheduling.trace import PRIVATE
 from asmgen.isa.arch import SIMDS
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import IssueCost, bank_clocks, read_interval
 from asmgen.model.farmemory import FarMemory
+from asmgen.model.loadfreeends import LoadBurst
 
 NEVER = 1 << 60
 
@@ -30,6 +32,7 @@ class UnitAccess:
     cause: str = ""
     issued: int = 0
     started: int = 0
+    burst: LoadBurst | None = None
 
 
 @dataclass
@@ -162,6 +165,7 @@ class VectorMemory:
         self._last_return = 0
         self._shared = 0.0  # up to when the unit has used its share of far memory
         self.busy = 0  # clk of the cache
+        self.bursts: list[LoadBurst] = []  # of far loads, in order
 
     def service(self, cost: IssueCost, lines: int) -> int:
         """How long the cache is busy with an access of so many lines; of no lane: a clk."""
@@ -200,4 +204,13 @@ class VectorMemory:
         self._in_flight += bytes_
         if cost.dma and lines:
             self._lds.dma(back - clocks, clocks)
-        return UnitAccess(back, "wait vm", now, start)
+        loads = cost.returns and lines and argument != PRIVATE
+        return UnitAccess(back, "wait vm", now, start, self._burst(start, back, trip) if loads else None)
+
+    def _burst(self, start: int, back: int, trip: int) -> LoadBurst:
+        """Of a load that the cache starts on, and whose data is there after its trip."""
+        bursts = self.bursts
+        if not bursts or start > bursts[-1].end:
+            bursts.append(LoadBurst(start, back, trip))
+        bursts[-1].end = back
+        return bursts[-1]
