@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from asmgen.emulator.scheduling.trace import NO_ARGUMENT, WaveTrace
 from asmgen.isa.arch import SIMDS
@@ -128,6 +128,11 @@ class UnitLoad:
             for wave, added in zip(waves, more, strict=True):
                 wave.add(added, times)
         return UnitLoad(found)
+
+    def loading(self, share: float) -> UnitLoad:
+        """The same with so large a share of its loads."""
+        return UnitLoad([[replace(wave, load_bytes=wave.load_bytes * share, flight=wave.flight * share) for wave in waves]
+                         for waves in self.by_simd])
 
     def bounds(self, timing: Timing, far: FarMemory) -> ResourceBounds:
         """What each unit needs."""

@@ -24,7 +24,7 @@ from asmgen.model.usage import ResourceBounds, UnitLoad, Usage
 from asmgen.tuning.candidates import Candidate
 from asmgen.tuning.prediction import predict
 from asmgen.tuning.ranked import trace_candidate
-from asmgen.tuning.traced import Traced, product_order
+from asmgen.tuning.traced import Traced, product_order, tile_edges
 
 _NO_TIMING = Timing("MI355X", {})
 
@@ -58,7 +58,7 @@ def quick_estimates(library: Family, arch: str, timing: Timing, candidate: Candi
     assert library.work is not None
     variant = library.select(arch, candidate.build)
     work, contract = library.work(candidate.parameters, variant), library.contract_of(variant, candidate.build)
-    timed = _timed_steps(library, variant, candidate.build)
+    timed, filled = _timed_steps(library, variant, candidate.build), filled_steps(candidate.parameters)
     found = []
     for one, its in zip(contract.launches, figures, strict=True):
         if one is contract:
@@ -66,8 +66,8 @@ def quick_estimates(library: Family, arch: str, timing: Timing, candidate: Candi
             order = product_order(candidate.parameters, round(workgroups * work.items), [argument.name for argument in its.arguments])
             order = replace(order, items=work.items) if order is not None else None
             moved = traffic_of(its.moved, "grid", workgroups, timing, its.arguments, order, float(work.read_bytes),
-                               float(work.steps.mean()) / timed)
-            run = replace(its.run, timing=timing, last_round=1.0, needed_flops=work.needed_flops or None)
+                               float(work.steps.mean()) / timed * filled)
+            run = replace(_loading(its.run, filled), timing=timing, last_round=1.0, needed_flops=work.needed_flops or None)
             found.append(estimate_run(run, workgroups, its.moved.together, moved, its.fitting, steps))
         else:
             workgroups = math.prod(one.grid_of(candidate.parameters))
@@ -76,6 +76,21 @@ def quick_estimates(library: Family, arch: str, timing: Timing, candidate: Candi
             run = replace(its.run, timing=timing, last_round=1.0)
             found.append(estimate_run(run, workgroups, its.moved.together, moved, its.fitting))
     return tuple(found)
+
+
+def filled_steps(parameters: Mapping[str, Any]) -> float:
+    """The share of the columns of K in a product's steps that there are: the last step loads nothing of what is not there. 1 for what is no
+    product; the typical launch, whose steps were timed, has whole ones."""
+    tile, k = tile_edges(parameters), parameters.get("k")
+    return k / (-(-k // tile[2]) * tile[2]) if tile is not None and isinstance(k, int) and k else 1.0
+
+
+def _loading(run: RunSummary, share: float) -> RunSummary:
+    """A run whose workgroups load so large a share of what they were timed with."""
+    if share == 1 or run.load is None:
+        return run
+    loop = replace(run.main_loop, load=run.main_loop.load.loading(share)) if run.main_loop is not None else None
+    return replace(run, load=run.load.loading(share), main_loop=loop)
 
 
 def _timed_steps(library: Family, variant: Variant, build: Mapping[str, Any]) -> int:

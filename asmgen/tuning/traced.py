@@ -109,10 +109,10 @@ def trace_launches(library: Family, kernel: Kernel, code: bytes, parameters: Map
 def product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Sequence[str]) -> LoadOrder | None:
     """The order of tiles of a kernel whose parameters, arguments and grid are those of a matrix product; where K is split, that of each
     part comes after those of the parts before, and those of each matrix of a batch after those of the matrices before."""
-    tile = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(parameters.get("tile", "")))
+    tile = tile_edges(parameters)
     if tile is None or not {"a", "b"} <= set(arguments) or not all(isinstance(parameters.get(name), int) for name in ("m", "n", "k")):
         return None
-    tm, tn, tk = (int(part) for part in tile.groups())
+    tm, tn, tk = tile
     rows, columns = -(-parameters["m"] // tm), -(-parameters["n"] // tn)
     order = GridOrder(rows, columns, parameters.get("window") or None, parameters.get("chunk") or None)
     parts, rest = divmod(workgroups, order.tiles)
@@ -122,6 +122,12 @@ def product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Seq
     operands = arguments.index("a"), arguments.index("b")
     slabs = [(row + part * rows, column + part * columns) for part in range(parts) for row, column in order.tiles_in_order()]
     return LoadOrder(slabs, operands, -(-parameters["k"] * batch // (tk * parts)), "the order of tiles")
+
+
+def tile_edges(parameters: Mapping[str, Any]) -> tuple[int, int, int] | None:
+    """Rows, columns and the part of K in a step of a matrix product's tile; None where the parameters have no such tile."""
+    found = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(parameters.get("tile", "")))
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
 
 
 def _work_order(work: LaunchWork, arguments: Sequence[str]) -> LoadOrder | None:

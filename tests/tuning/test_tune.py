@@ -34,7 +34,7 @@ from asmgen.tools.profile_launches import LaunchesReport, report_kernel
 from asmgen.tools.running.build import build_kernel
 from asmgen.tools.tune_command import ranking_json, ranking_text
 from asmgen.tuning.candidates import Candidate, candidates
-from asmgen.tuning.figures import figures_of, quick_estimates, restored_figures, stored_figures
+from asmgen.tuning.figures import figures_of, filled_steps, quick_estimates, restored_figures, stored_figures
 from asmgen.tuning.ranked import predict_candidate
 from asmgen.tuning.rankedvariant import RankedVariant
 from tests.tools.test_cli import call, refused
@@ -372,3 +372,18 @@ def test_figures_of_the_library_choose_whoever_made_them(tmp_path: Path, monkeyp
     assert not tuned.of_library("gemm-bf16", "MI300X"), "figures of a launch of other sizes"
     for one in (tuned._figures, tuned.of_library):
         one.cache_clear()
+
+
+def test_the_last_step_of_a_product_loads_what_there_is_of_it() -> None:
+    """Tiles of 1024 of K: 1536 are a step and a half, by bytes and by what a compute unit gets of far memory."""
+    for k, share in ((4096, 1), (1536, 0.75), (1025, 1025 / 2048)):
+        assert filled_steps({"tile": "1x4x1024", "k": k}) == pytest.approx(share)
+    assert filled_steps({"tile": "256x64", "k": 100}) == filled_steps({"columns": 512}) == 1
+    table, (build,) = timing("MI355X"), [json.loads(key) for key in tuned.of_library("gemm-bf16", "MI355X")
+                                         if '"1x4x1024"' in key and '"preload": true' in key and '"bias": "none"' in key][:1]
+    library, figures = family("gemm-bf16"), tuned.of_library("gemm-bf16", "MI355X")[json.dumps(build, sort_keys=True)]
+    whole, part = (quick_estimates(library, "gfx950", table, one, [restored_figures(each, table) for each in figures])[0]
+                   for k in (2048, 1536) for one in candidates(library, "gfx950", {"m": 1, "n": 24576, "k": k, **build}))
+    assert whole.traffic is not None and part.traffic is not None
+    assert part.traffic.hbm == pytest.approx(0.75 * whole.traffic.hbm, rel=1e-3) and whole.limit == part.limit == "hbm"
+    assert part.traffic.hbm == pytest.approx(2 * 1536 * 24577, rel=0.01) and part.seconds < 0.85 * whole.seconds
