@@ -224,6 +224,7 @@ def scaled() -> Program:
     return insert(k.program())
 
 
+@pytest.mark.slow
 def test_packed_results_of_matrix_units_are_scaled_in_place() -> None:
     done = launch("gfx950", scaled(), (MOST, 1, 1), buffers=[np.zeros((MOST, 2, 64), np.uint32)], options=Options(True, "lockstep"))
     assert not done.findings

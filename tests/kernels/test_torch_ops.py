@@ -94,6 +94,7 @@ class Contiguous(TorchTensor):
         return Contiguous(np.zeros(shape, dtype or self.array.dtype))
 
 
+@pytest.mark.slow
 def test_row_operators_and_their_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     torch, ops = stand_in()
     monkeypatch.setitem(sys.modules, "torch", torch)

@@ -27,6 +27,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
+@pytest.mark.slow_after_first
 def test_how_far_a_loop_goes_is_known_at_limits(name: str) -> None:
     """The end of a row of 2^29 columns is compared as that of short ones was.."""
     code, status = ENDS[name]

@@ -31,6 +31,7 @@ STAY = {
 
 
 @pytest.mark.parametrize("name", [*TURNS, *STAY])
+@pytest.mark.slow_after_first
 def test_which_rows_are_stored_turns_at_limits(name: str) -> None:
     """Rows of which there may be 2^30 are left out, though none of the three of a launch is."""
     check = with_row(_ROW, 3, behind={**TURNS, **STAY}[name])

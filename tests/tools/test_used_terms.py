@@ -48,6 +48,7 @@ CASES = {f"{kind}, {name}": case for kind, cases in (("flag", FLAGS), ("mask", M
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow_after_first
 def test_what_rows_make_that_no_launch_has_is_unknown(name: str) -> None:
     code, limits = CASES[name]
     assert [_said(code.format(limit)) is not None for limit in limits] == [True, False]
