@@ -23,6 +23,8 @@ ENDS = {
     "what does not": ("s_lshl_b32 s20, s14, 1\ns_lshl_b32 s21, s3, 1\ns_cmp_lt_u32 s21, s20\n", PROVEN),
     "a field of rounds": (_TRIPS.format("0x100000"), UNKNOWN), "of all rounds": (_TRIPS.format("0x180000"), PROVEN),
     "a minimum that a launch meets": (f"s_min_u32 s20, s14, 0x400\n{_END}", REFUTED),
+    "a minimum within a round": (f"s_min_u32 s20, s14, 0x480\n{_END}", UNKNOWN),
+    "what that lacks is added": (f"s_min_u32 s20, s14, 0x480\n{_MORE.replace('0x400', '0x480')}{_END}", PROVEN),
     "what lacks is added": (f"s_min_u32 s20, s14, 0x400\n{_MORE}{_END}", PROVEN)}
 
 

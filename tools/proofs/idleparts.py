@@ -23,6 +23,7 @@ from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.comparedsides import End
 from asmgen.tools.proofs.launchvalues import given_numbers
+from asmgen.tools.proofs.shownparts import ShownParts
 from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
 
 _SAMPLES = 4096
@@ -103,6 +104,7 @@ class IdleParts:
     def __init__(self, report: AddressReport, ends: Sequence[End], contract: KernelContract, makings: Makings, identities: Identities,
                  seen: FormsSeen) -> None:
         self._algebra, self._makings, self._identities, self._seen = report.algebra, makings, identities, seen
+        self._shown = ShownParts(report, ends, makings)
         self._functions: dict[int, bytes] = {}
         for number, held in self._held(report, ends, contract):
             self._functions[number] = identities.of((((number,), 1),))
@@ -126,9 +128,23 @@ class IdleParts:
         """Which forms of these are left."""
         return b"".join(sorted(self._functions[number] + b"".join(sorted(self._seen.left[self._functions[number]])) for number in numbers))
 
+    def shows(self, number: int, values: TermValues, waves: NDArray[np.int64], each: int) -> NDArray[np.bool_]:
+        """The samples of another launch, with waves of a workgroup of `each`, that show that a function is none of the forms left."""
+        return self._shown.shows(number, self.forms()[number], values, waves, each=each)
+
+    def _is_held(self, number: int, form: Term, values: TermValues, here: NDArray[np.bool_], waves: NDArray[np.int64]) -> bool:
+        """Whether nothing in the launch shows that a function is not a form. What a launch gives shows itself."""
+        if values.is_formed(number, (form,))[here].all():
+            return True
+        function = self._identities.of((((number,), 1),))
+        left = self._seen.left.get(function)
+        if self._algebra.variables[number].given or left is not None and self._identities.of(form) not in left:
+            return False
+        return not self._shown.shows(number, (form,), values, waves, here).any()
+
     def _held(self, report: AddressReport, ends: Sequence[End], contract: KernelContract) -> Iterator[tuple[int, list[Term]]]:
-        """The functions in addresses and other ends, each with the forms that it has in all lanes of waves that came there. A row may be
-        limited to the last one in waves that store nothing then: at the limits it is not known which lanes are left."""
+        """The functions in addresses and other ends, each with the forms that it has in all lanes of waves that came there, as shows.
+        A row may be limited to the last one in waves that store nothing then: at the limits it is not known which lanes are left."""
         made, total = dict[frozenset[int], int](), 0
         for sequence in report.sequences:
             if sequence.what in ("address", "offset"):
@@ -150,7 +166,7 @@ class IdleParts:
             if groups not in where:
                 where[groups] = np.logical_or.reduce([there[group] for group in groups])
             try:
-                yield number, [form for form in forms if values.is_formed(number, (form,))[where[groups]].all()]
+                yield number, [form for form in forms if self._is_held(number, form, values, where[groups], waves)]
             except (KeyError, TypeError, ValueError):
                 continue  # made of what no launch says: nor is it known at the limits
 

@@ -207,9 +207,9 @@ class LimitCheck:
         """What lacks in the launches followed, with where it is met: functions that did nothing, and do at the limits; ways that legal
         launches need; of scalar selections, which took the sides `selected`, those that none took."""
         found = dict[Lack, Meets]()
-        for number, forms in self._idle.forms().items():
+        for number in self._idle.forms():
             if self._idle.name(number) in self.judged.others:
-                found[IDLE, self._idle.state([number])] = partial(self._acts, number, forms)
+                found[IDLE, self._idle.state([number])] = partial(self._acts, number)
         for way, needed in self._wanted.items():
             if way not in self.judged.ways:
                 found[WAY, way] = partial(self._goes, *needed)
@@ -219,9 +219,10 @@ class LimitCheck:
                 found.update({(SIDE, (instruction, self._identities.of(term))): partial(self._differs, term, held) for term in terms})
         return found
 
-    @staticmethod
-    def _acts(number: int, forms: Sequence[Term], samples: Samples) -> Truths:
-        return ~samples.values.is_formed(number, forms)
+    def _acts(self, number: int, samples: Samples) -> Truths:
+        """Where it shows that a function acts, else where it does: in a launch of more rounds more is compared."""
+        shown = self._idle.shows(number, samples.values, samples.waves, self.waves)
+        return shown if shown.any() else ~samples.values.is_formed(number, self._idle.forms()[number])
 
     @staticmethod
     def _differs(term: Term, held: bool, samples: Samples) -> Truths:
