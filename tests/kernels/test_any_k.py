@@ -13,7 +13,8 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.tools.running.build import Built, build_kernel
-from asmgen.tools.running.runner import run_kernel
+from asmgen.tools.running.executed import executed, stretches
+from asmgen.tools.running.runner import RunReport, run_kernel
 
 NONFINITE = next(seed for seed in range(99) if ag.holds_nonfinite(seed))
 """A seed whose data have NaN after each row and line of A and B."""
@@ -25,10 +26,6 @@ CASES = [
     ("gemm-bf16", "gfx942", {"tile": "64x64x64", "schedule": "interleave", "b_layout": "column"}, (99, 100, 128)),
     ("gemm-fp8", "gfx950", {"tile": "32x32x128", "schedule": "interleave", "b_layout": "column", "d_layout": "column",
                             "c_layout": "column", "scales": "row"}, (129, 255)),
-    ("gemm-fp8", "gfx950", {"tile": "256x128x128", "scales": "block", "a_layout": "column", "b_layout": "column"}, (431,)),
-    ("gemm-fp8", "gfx950", {"tile": "128x256x128", "scales": "block", "b_layout": "column", "split_k": 3}, (259,)),
-    ("gemm-fp8", "gfx950", {"tile": "16x32x128", "scales": "block", "split_k": 2}, (650,)),
-    ("gemm-fp8", "gfx950", {"tile": "32x64x128", "scales": "block", "b_layout": "column"}, (1, 1411)),
     ("gemm-fp8", "gfx942", {"tile": "16x32x128", "schedule": "in-order"}, (131,)),
 ]
 
@@ -52,12 +49,46 @@ def test_any_k_is_served(name: str, arch: str, build: dict[str, Any], depths: tu
     for k in depths:
         m, n = (int(size) for size in build["tile"].split("x")[:2])
         if k % 2:
-            m, n = (m - 28, 140) if build.get("scales") == "block" else (36, 20)  # of both halves, and of two blocks of B
-        batch = 2 if build.get("scales") == "block" and m < 64 else 1
-        shape = {"m": m, "n": n, "k": k, "batch": batch, **_strides(build, m, n, k)}
-        parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
-        report = run_kernel(family(name), one, parameters, "emulator", NONFINITE, Options(order="random:5"), program=one.kernel.program)
-        assert report.passed and report.untouched and not report.findings, (k, report)
+            m, n = 36, 20
+        _launched(one, name, {"m": m, "n": n, "k": k, **_strides(build, m, n, k)})
+
+
+def _launched(one: Built, name: str, shape: dict[str, Any]) -> RunReport:
+    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
+    report = run_kernel(family(name), one, parameters, "emulator", NONFINITE, Options(order="random:5"), program=one.kernel.program)
+    assert report.passed and report.untouched and not report.findings, (shape, report)
+    return report
+
+
+C_AND_D: dict[str, Any] = {"beta": 1.0, "alpha": 0.5}
+APART = {**C_AND_D, "ldc": 1001, "ldd": 1003}
+BLOCKS: list[tuple[dict[str, Any], list[tuple[int, dict[str, Any]]]]] = [
+    ({"tile": "16x32x128", "split_k": 2}, [(3, {}), (2115, {})]),
+    ({"tile": "32x64x128", "b_layout": "column"}, [(3, {}), (1535, C_AND_D)]),
+    ({"tile": "256x128x128", "a_layout": "column", "b_layout": "column"}, [(175, {}), (256, {}), (512, C_AND_D), (640, APART)]),
+    ({"tile": "128x256x128", "b_layout": "column", "split_k": 3}, [(475, {}), (1792, {})]),
+    ({"tile": "128x256x128"}, [(179, {}), (256, {}), (512, C_AND_D), (640, APART)]),
+]
+"""Builds with scales of blocks, and K of launches that execute all of their code, with what else each asks for."""
+
+
+@pytest.mark.parametrize("case", range(len(BLOCKS)))
+@pytest.mark.slow_after_first
+def test_scales_of_blocks_execute_each_instruction(case: int) -> None:
+    """Where K is even tiles are whole, where it is odd they are parts: of both halves, and of two blocks of B. Of small tiles scales are
+    those of each of two matrices."""
+    build, launches = BLOCKS[case]
+    build = {"scales": "block", **build}
+    one = _built("gemm-fp8", "gfx950", tuple(build.items()))
+    counts = []
+    for k, more in launches:
+        m, n = (int(size) for size in build["tile"].split("x")[:2])
+        if k % 2:
+            m, n = m - 28 if m > 28 else 9, 140
+        shape = {"m": m, "n": n, "k": k, "batch": 2 if m < 64 else 1, **_strides(build, m, n, k), **more}
+        counts.append(_launched(one, "gemm-fp8", shape).launches[0].result.counts)
+    missing = executed(one.kernel.program, counts).missing
+    assert not missing, [*stretches(one.kernel.program, missing)]
 
 
 def test_a_request_decides_whether_a_build_takes_any_k() -> None:

@@ -8,7 +8,7 @@ limit cuts, moves in a cold block: loads by dwords and at last by what is left o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,7 +28,7 @@ OUTSIDE = 0xFFFFE000  # beyond a descriptor of up to 4 GiB less 8 KiB, with room
 BEYOND = MOST_RECORDS + 1 - OUTSIDE  # bytes that a descriptor does not show where some lanes name an offset beyond it
 _NO_COLUMN = 0xC0000000  # as a signed number far below every column
 _DWORD = 32
-_TOGETHER = 4  # dwords of three bytes that are put together at once: two scratch registers each
+_TOGETHER = 3  # rows whose cut dwords are loaded at once: two scratch registers each
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,14 @@ class Bound:
 
 
 class Move(Protocol):
-    """Emits an access of registers at a piece's address plus an offset in bytes."""
+    """Emits an access of registers at a piece's address plus an offset in bytes; `instead` is the register with the address."""
 
-    def __call__(self, op: str, registers: Reg, piece: TilePiece, more: int = 0) -> None:
+    def __call__(self, op: str, registers: Reg, piece: TilePiece, more: int = 0, instead: Reg | None = None) -> None:
         """The access."""
+
+
+Base = Callable[[TilePiece], Reg]
+"""The register with a piece's address, but for an immediate."""
 
 
 @contextmanager
@@ -94,7 +98,7 @@ def send_outside(k: TileBuilder, out: Reg, offset: Reg) -> None:
     k.v_cndmask_b32(out, out, offset, vcc)
 
 
-def load_rest(k: TileBuilder, tile: Tile, bound: Bound, pieces: Sequence[TilePiece], move: Move) -> None:
+def load_rest(k: TileBuilder, tile: Tile, bound: Bound, pieces: Sequence[TilePiece], move: Move, base: Base) -> None:
     """What `send_outside` kept wide loads from, before the limit: all of it in registers that these loads have set to 0."""
     bits = tile.fragment.bits
     together = max(1, _DWORD // bits)
@@ -105,7 +109,7 @@ def load_rest(k: TileBuilder, tile: Tile, bound: Bound, pieces: Sequence[TilePie
         with _cut(k, f"cut_load_{tile.name}", bound, tile, number):
             _load_dwords(k, bound, bits, groups, move)
             if together > 1:
-                _load_parts(k, bound, bits, together, groups, move)
+                _load_parts(k, bound, bits, together, groups, move, base)
 
 
 def store_rest(k: TileBuilder, tile: Tile, bound: Bound, pieces: Sequence[TilePiece], move: Move,
@@ -191,55 +195,68 @@ def _clear(k: TileBuilder, registers: Sequence[Reg]) -> None:
             k.emit("v_accvgpr_write_b32" if register.file == "a" else "v_mov_b32", register, 0)
 
 
-def _load_parts(k: TileBuilder, bound: Bound, bits: int, together: int, groups: list[list[TilePiece]], move: Move) -> None:
+def _load_parts(k: TileBuilder, bound: Bound, bits: int, together: int, groups: list[list[TilePiece]], move: Move, base: Base) -> None:
     """The dword that the limit cuts: one half, or one to three bytes; what is not loaded stays 0."""
-    dwords = [(group, first) for group in groups for first in range(0, group[0].bits // bits, together)]
     done = k.fresh("no_part")
     k.s_mov_b64(exec_, -1)
     with k.scratch("part", file="s") as part, k.scratch("cut_dword", file="s") as cut:
         k.s_and_b32(part, bound.left, together - 1)
         k.s_cbranch_scc0(done)
         k.s_sub_u32(cut, bound.left, part)
-        sizes = range(bits, _DWORD, bits)
-        for size in sizes:
-            following = k.fresh("longer_part")
-            if size != sizes[-1]:
-                k.s_cmp_lg_u32(part, size // bits)
-                k.s_cbranch_scc1(following)
-            for group, first in dwords:
-                beyond = k.fresh("elsewhere")
-                with k.scratch("inside", 2, "s") as inside:
-                    k.s_mov_b64(exec_, -1)
-                    _before(k, inside, cut, group[0].column + first, bound.lane, "v_cmp_eq_i32")
-                    k.s_mov_b64(exec_, inside)
-                k.s_cbranch_execz(beyond)
-                _load_part(k, size, [(piece, _part(piece, first * bits, _DWORD)) for piece in group], first * bits // 8, move)
-                k.label(beyond)
-            if size != sizes[-1]:
-                k.s_branch(done)
-                k.label(following)
+        for group in groups:
+            for at in range(0, len(group), _TOGETHER):
+                _load_part(k, bound, bits, (part, cut), group[at:at + _TOGETHER], move, base)
         k.label(done)
 
 
-def _load_part(k: TileBuilder, size: int, targets: list[tuple[TilePiece, Reg]], more: int, move: Move) -> None:
-    """8, 16 or 24 bits into the low ones of registers. No load writes a half and keeps the other where SRAM ECC is on (LLVM 22), so three
+def _load_part(k: TileBuilder, bound: Bound, bits: int, where: tuple[Reg, Reg], pieces: Sequence[TilePiece], move: Move,
+               base: Base) -> None:
+    """The elements of a cut dword, `where` (their number, the dword's first column), of pieces of the same columns: into registers of their
+    own, then into that of the piece which has the dword. No load writes a half and keeps the other where SRAM ECC is on (LLVM 22), so three
     bytes are put together."""
-    _clear(k, [register for _, register in targets])
-    if size in LOADS:
-        for piece, register in targets:
-            move(LOADS[size], register, piece, more)
-        return
-    for at in range(0, len(targets), _TOGETHER):
-        some = targets[at:at + _TOGETHER]
-        with k.scratch("low_half", len(some)) as low, k.scratch("third_byte", len(some)) as third:
-            for number, (piece, _) in enumerate(some):
-                move(LOADS[16], low[number], piece, more)
-                move(LOADS[8], third[number], piece, more + 2)
-            for number, (_, register) in enumerate(some):
-                target = register if register.file == "v" else low[number]
-                k.v_lshl_or_b32(target, third[number], 16, low[number])
-                if target is not register:
-                    k.v_accvgpr_write_b32(register, target)
+    part, cut = where
+    column, items, size = pieces[0].column, pieces[0].bits // bits, bits // 8
+    with ExitStack() as stack:
+        first = stack.enter_context(k.scratch("part_bytes"))
+        inside, number = stack.enter_context(k.scratch("inside", 2, "s")), stack.enter_context(k.scratch("of_part", file="s"))
+        halves = [stack.enter_context(k.scratch("low_half")) for _ in pieces]
+        bytes_ = [stack.enter_context(k.scratch("third_byte")) for _ in pieces] if size == 1 else []
+        k.s_mov_b64(exec_, -1)
+        if column:
+            k.s_sub_u32(number, cut, column)
+        k.v_sub_u32(first, number if column else cut, bound.lane)
+        k.v_cmp_gt_u32(inside, items, first)
+        if size > 1:
+            k.v_lshlrev_b32(first, size.bit_length() - 1, first)
+        _clear(k, [*halves, *bytes_])
+        k.s_mov_b64(exec_, inside)
+        one_byte, even = k.fresh("one_byte"), k.fresh("even_bytes")
+        if size == 1:
+            k.s_bitcmp1_b32(part, 1)
+            k.s_cbranch_scc0(one_byte)
+        for piece, half in zip(pieces, halves, strict=True):
+            k.v_add_u32(half, base(piece), first)
+            move(LOADS[16], half, piece, 0, half)
+        if size == 1:
+            k.label(one_byte)
+            k.s_and_b32(number, part, 2)
+            k.s_bitcmp1_b32(part, 0)
+            k.s_cbranch_scc0(even)
+            for piece, byte in zip(pieces, bytes_, strict=True):
+                k.v_add3_u32(byte, base(piece), first, number)
+                move(LOADS[8], byte, piece, 0, byte)
+            k.label(even)
+            k.s_lshl_b32(number, number, 3)
+            for half, byte in zip(halves, bytes_, strict=True):
+                k.v_lshl_or_b32(half, byte, number, half)
+        for at in range(0, items * bits, _DWORD):
+            k.s_mov_b64(exec_, inside)
+            k.v_cmp_eq_u32(vcc, at // 8, first)
+            k.s_mov_b64(exec_, vcc)
+            with k.waits("auto"):  # after the loads that are still on their way to the piece, as in `_clear`
+                for piece, half in zip(pieces, halves, strict=True):
+                    target = _part(piece, at, _DWORD)
+                    k.emit("v_accvgpr_write_b32" if target.file == "a" else "v_mov_b32", target, half)
 
 
 def _store_element(k: TileBuilder, piece: TilePiece, item: int, bits: int, move: Move, inside: Reg, stored: Reg) -> None:

@@ -90,7 +90,7 @@ def load(k: TileBuilder, tile: Tile | Vector, source: Slice | Rows, rows: WaveIn
                 with k.scratch("bounded") as offset:
                     send_outside(k, offset, address(piece)[0])
                     move(LOADS[piece.bits], piece.registers, piece, 0, offset)
-        load_rest(k, tile, bound, pieces, move)
+        load_rest(k, tile, bound, pieces, move, lambda piece: address(piece)[0])
 
 
 def store_tile(k: TileBuilder, target: Slice | Rows, tile: Tile | Vector, rows: WaveIndex | None = None, columns: WaveIndex | None = None,
