@@ -1,4 +1,5 @@
-"""Published measurements beside the model's predictions: `python -m asmgen.tools.measured`.
+"""Published measurements beside the model's predictions: `python -m asmgen.tools.measured`; with --products the table of HipKittens' GEMMs
+that stands in docs/CYCLE_MODEL.md.
 
 A row names the kernel of the library that does what was measured, with its parameters. Where the library has no such variant the row says
 so, and is filled once it has. Nothing in the timing table is fitted to a row: the report shows how far off a prediction is, whatever it
@@ -28,6 +29,7 @@ from asmgen.tuning.traced import Traced
 _TABLE_2 = "HipKittens paper, table 2: BF16 GEMM, M = N = K = 8192"
 _TABLE_3 = "HipKittens paper, table 3; the FP8 GEMMs taken as M = N = K = 8192, attention as B 16, H 16, N 8192"
 _TABLE_4 = "HipKittens paper, table 4: BF16 GEMM, tile 192x256x64, orders of tiles"
+_PRODUCTS = {_TABLE_2: 2, _TABLE_3: 3, _TABLE_4: 4}
 _GLUON = "rocm.blogs.amd.com, gluon-gemm-tutorial; taken as M = N = K = 8192"
 
 
@@ -144,6 +146,21 @@ def report(rows: Sequence[Measurement] = MEASUREMENTS, k: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
+def products_table(rows: Sequence[Measurement] = MEASUREMENTS, k: int = 0) -> str:
+    """The GEMMs of HipKittens' tables in Markdown: TFLOPS, the range of the predicted ones, and predicted over measured time."""
+    lines = ["| table | product | measured | predicted | range | time |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        if row.source in _PRODUCTS and row.kernel.startswith("gemm"):
+            found = predict(row, k)
+            assert found is not None, row
+            low, high = found.tflops_range()
+            whole = found.estimate.tflops
+            cells = (f"{_PRODUCTS[row.source]}", f"{row.kernel}: {row.what}", f"{row.tflops:.0f}", f"{whole:.0f}",
+                     f"{low:.0f} to {high:.0f}", f"{row.tflops / whole:.3f}")
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def attention_report(lengths: Sequence[int] = ATTENTION_LENGTHS, gpu: str = "MI355X") -> str:
     """Predicted times of attention-forward, B 16, head dimension 128, bf16. TFLOPS count 4 b h n^2 d, and half of that where causal."""
     lines = [f"attention-forward, B 16, d 128, bf16, {gpu}: predicted, not measured; TFLOPS of 4 b h n^2 d, half of it causal"]
@@ -202,8 +219,12 @@ def _hits(row: Measurement, hits: CacheHits) -> str:
 @click.command()
 @click.option("--arch", type=click.Choice(sorted(ARCHITECTURES)), help="Only GPUs of this architecture.")
 @click.option("--k", default=0, help="Another depth for every row: faster, and no longer what was measured.")
-def main(arch: str | None, k: int) -> None:
+@click.option("--products", is_flag=True, help="Instead a table in Markdown of the GEMMs that HipKittens measured.")
+def main(arch: str | None, k: int, products: bool) -> None:
     """Print the report."""
+    if products:
+        click.echo(products_table(k=k), nl=False)
+        return
     click.echo(report([row for row in MEASUREMENTS if arch in (None, GPUS[row.gpu])], k), nl=False)
     if arch in (None, "gfx950"):
         click.echo(attention_report(), nl=False)

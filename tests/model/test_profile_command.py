@@ -16,7 +16,7 @@ from asmgen.isa.timing import PARAMETERS, read_overrides, timing
 from asmgen.kernels.registry import family
 from asmgen.model.usage import BOUNDS
 from asmgen.tools.cli import commands
-from asmgen.tools.measured import MEASUREMENTS, attention_report, attention_rows, predict, report
+from asmgen.tools.measured import MEASUREMENTS, attention_report, attention_rows, predict, products_table, report
 from asmgen.tools.profile_command import report_traced, trace_kernel
 from asmgen.tools.running.build import build_kernel
 from asmgen.tools.sensitivity import report_table
@@ -65,7 +65,12 @@ def test_report_of_measurements(objdump: tuple[str, ...]) -> None:
     assert "no kernel yet" in report([none]) and predict(none) is None
     assert predict(replace(none, kernel="gemm-bf16", parameters={"tile": "3x5x7"})) is None
     row = replace(none, kernel="gemm-bf16", parameters={"m": "8192", "n": "8192"}, more={"not-a-parameter": "1"})
-    assert "predicted" in report([row], 128) and "1 of 1 rows" in report([row], 128)
+    text, table = report([row], 128), products_table([row, replace(row, source="elsewhere"), replace(row, kernel="")], 128)
+    predicted = int(text.split("predicted ")[1].split()[0])
+    assert "1 of 1 rows" in text
+    *_, line = table.splitlines()
+    assert len(table.splitlines()) == 3 and f"| 2 | gemm-bf16: {row.what} | 893 | {predicted} |" in line
+    assert float(line.split(" | ")[-1].rstrip(" |")) == pytest.approx(893 / predicted, rel=1e-2)
 
 
 @pytest.mark.slow
