@@ -247,8 +247,9 @@ def _load_part(k: TileBuilder, bound: Bound, bits: int, where: tuple[Reg, Reg], 
                 move(LOADS[8], byte, piece, 0, byte)
             k.label(even)
             k.s_lshl_b32(number, number, 3)
-            for half, byte in zip(halves, bytes_, strict=True):
-                k.v_lshl_or_b32(half, byte, number, half)
+            with k.waits("auto"):
+                for half, byte in zip(halves, bytes_, strict=True):
+                    k.v_lshl_or_b32(half, byte, number, half)
         for at in range(0, items * bits, _DWORD):
             k.s_mov_b64(exec_, inside)
             k.v_cmp_eq_u32(vcc, at // 8, first)
