@@ -79,6 +79,10 @@ def test_bytes_of_the_ends_count_once_in_a_launch() -> None:
     assert whole.parts["compute units"] == pytest.approx(found.cycles / 2400e6, rel=0.005)
     longer = estimate(found, 256, 1, Traffic(2 * bytes_ / rate, 0, 0, 0, ""))
     assert longer.limit == "l2" and longer.parts["compute units"] == pytest.approx(timed(4).cycles / 2400e6, rel=0.005)
+    assert found.main_loop is not None
+    counted = replace(found, flops=43.0, loops=(replace(found.main_loop, flops=1.0),))
+    unequal = estimate(counted, 256, 1, Traffic(2 * bytes_ / rate, 0, 0, 0, ""), steps=Steps(43, np.repeat([43, 42], 128), 1.0))
+    assert unequal.parts["compute units"] == pytest.approx(longer.parts["compute units"], rel=1e-3)
 
 
 def test_ends_pass_while_other_workgroups_of_the_unit_load() -> None:
