@@ -29,6 +29,7 @@ from asmgen.tuning.traced import Traced
 _TABLE_2 = "HipKittens paper, table 2: BF16 GEMM, M = N = K = 8192"
 _TABLE_3 = "HipKittens paper, table 3; the FP8 GEMMs taken as M = N = K = 8192, attention as B 16, H 16, N 8192"
 _TABLE_4 = "HipKittens paper, table 4: BF16 GEMM, tile 192x256x64, orders of tiles"
+_NO_KERNEL = "no kernel yet"
 _PRODUCTS = {_TABLE_2: 2, _TABLE_3: 3, _TABLE_4: 4}
 _GLUON = "rocm.blogs.amd.com, gluon-gemm-tutorial; taken as M = N = K = 8192"
 
@@ -151,12 +152,12 @@ def products_table(rows: Sequence[Measurement] = MEASUREMENTS, k: int = 0) -> st
     lines = ["| table | product | measured | predicted | range | time |", "|---|---|---|---|---|---|"]
     for row in rows:
         if row.source in _PRODUCTS and row.kernel.startswith("gemm"):
-            found = predict(row, k)
-            assert found is not None, row
-            low, high = found.tflops_range()
-            whole = found.estimate.tflops
-            cells = (f"{_PRODUCTS[row.source]}", f"{row.kernel}: {row.what}", f"{row.tflops:.0f}", f"{whole:.0f}",
-                     f"{low:.0f} to {high:.0f}", f"{row.tflops / whole:.3f}")
+            found, cells = predict(row, k), [f"{_PRODUCTS[row.source]}", f"{row.kernel}: {row.what}", f"{row.tflops:.0f}"]
+            if found is None:
+                cells += [_NO_KERNEL, "", ""]
+            else:
+                (low, high), whole = found.tflops_range(), found.estimate.tflops
+                cells += [f"{whole:.0f}", f"{low:.0f} to {high:.0f}", f"{row.tflops / whole:.3f}"]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -198,7 +199,7 @@ def _busy(share: float | None) -> str:
 def _predicted(row: Measurement, k: int, errors: list[float]) -> str:
     found = predict(row, k)
     if found is None:
-        return "no kernel yet"
+        return _NO_KERNEL
     loop, whole = found.profile.main_loop, found.estimate
     errors.append(whole.tflops / row.tflops - 1)
     low, high = found.tflops_range()
@@ -218,14 +219,16 @@ def _hits(row: Measurement, hits: CacheHits) -> str:
 
 @click.command()
 @click.option("--arch", type=click.Choice(sorted(ARCHITECTURES)), help="Only GPUs of this architecture.")
-@click.option("--k", default=0, help="Another depth for every row: faster, and no longer what was measured.")
+@click.option("--k", type=click.IntRange(min=0), default=0,
+              help="Another depth for every row: faster, and no longer what was measured; 0 is none.")
 @click.option("--products", is_flag=True, help="Instead a table in Markdown of the GEMMs that HipKittens measured.")
 def main(arch: str | None, k: int, products: bool) -> None:
     """Print the report."""
+    rows = [row for row in MEASUREMENTS if arch in (None, GPUS[row.gpu])]
     if products:
-        click.echo(products_table(k=k), nl=False)
+        click.echo(products_table(rows, k), nl=False)
         return
-    click.echo(report([row for row in MEASUREMENTS if arch in (None, GPUS[row.gpu])], k), nl=False)
+    click.echo(report(rows, k), nl=False)
     if arch in (None, "gfx950"):
         click.echo(attention_report(), nl=False)
 

@@ -17,6 +17,7 @@ from asmgen.kernels.registry import family
 from asmgen.model.usage import BOUNDS
 from asmgen.tools.cli import commands
 from asmgen.tools.measured import MEASUREMENTS, attention_report, attention_rows, predict, products_table, report
+from asmgen.tools.measured import main as measured
 from asmgen.tools.profile_command import report_traced, trace_kernel
 from asmgen.tools.running.build import build_kernel
 from asmgen.tools.sensitivity import report_table
@@ -66,6 +67,10 @@ def test_report_of_measurements(objdump: tuple[str, ...]) -> None:
     assert predict(replace(none, kernel="gemm-bf16", parameters={"tile": "3x5x7"})) is None
     row = replace(none, kernel="gemm-bf16", parameters={"m": "8192", "n": "8192"}, more={"not-a-parameter": "1"})
     text, table = report([row], 128), products_table([row, replace(row, source="elsewhere"), replace(row, kernel="")], 128)
+    assert products_table([replace(row, parameters={"tile": "3x5x7"})]).endswith("| 893 | no kernel yet |  |  |\n")
+    none_of_it = CliRunner().invoke(measured, ["--products", "--arch", "gfx942"])
+    assert none_of_it.exit_code == 0 and none_of_it.output == products_table([]) and len(none_of_it.output.splitlines()) == 2
+    assert "x>=0" in CliRunner().invoke(measured, ["--products", "--k", "-5"]).output
     predicted = int(text.split("predicted ")[1].split()[0])
     assert "1 of 1 rows" in text
     *_, line = table.splitlines()
