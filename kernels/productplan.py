@@ -74,7 +74,7 @@ class _Matrices:
 
 @cache
 def product_plan(of: Called, arch: str, device: str, facts: tuple[tuple[str, Facts], ...], alpha: float, beta: float, odd: bool,
-          invariant: bool, count: int = 0) -> ProductPlan:
+                 invariant: bool, count: int = 0) -> ProductPlan:
     """Check the tensors, then choose and build the kernel for a device of that name. `odd` says that an address is no multiple of 16. With
     a `count` there are so many products of matrices like these, which arrays of pointers tell."""
     known = dict(facts)
@@ -150,6 +150,7 @@ def _lines_of_blocks(k: int) -> str:
 
 
 def check_axes(of: Called, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse what is no matrix, nor a batch of them."""
     for name, shape in shapes.items():
         if len(shape) < 2:
             raise TensorError(f"{called(name)} of {of.name} must be a matrix, or a batch of them, got the shape {list(shape)}")
@@ -160,6 +161,7 @@ def _swapped(axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def batch_of(of: Called, one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes that the leading ones of A and B broadcast to."""
     try:
         return np.broadcast_shapes(one, other)
     except ValueError:
