@@ -1,4 +1,7 @@
-"""attention-backward on the emulator against float64: odd sizes, groups of heads, strides, wave orders; its reference."""
+"""attention-backward on the emulator against float64: odd sizes, groups of heads, strides, wave orders; its reference.
+
+More of its builds, those of ordered sums by steps of any mask among them, are in test_attention_sequences.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +30,14 @@ CASES: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
     ({"window": True, "dq_type": "bf16"}, {"b": 1, "hq": 1, "sq": 40, "sk": 600, "left": 0, "right": 1}, "lockstep"),
     ({"d": 64, "causal": True, "dtype": "f16"}, {"b": 1, "hq": 2, "hkv": 1, "sq": 170, "sk": 90, "do_stride_s": 136, "dk_stride_s": 72},
      "random:2"),
-    ({"d": 64, "dq": "ordered", "dtype": "f16", "window": True}, {"b": 1, "hq": 2, "hkv": 1, "sq": 300, "sk": 200, "left": 30, "right": 70},
-     "lockstep"),
-    ({"arch": "gfx942", "dq": "ordered"}, {"b": 1, "hq": 2, "hkv": 1, "sq": 45, "sk": 70, "k_stride_s": 136}, "random:4"),
-    ({"arch": "gfx942", "causal": True}, {"b": 1, "hq": 2, "hkv": 1, "sq": 100, "sk": 230, "q_stride_s": 264, "do_stride_s": 272},
-     "lockstep"),
+    ({"arch": "gfx942"}, {"b": 1, "hq": 2, "hkv": 1, "sq": 100, "sk": 230, "q_stride_s": 264, "k_stride_s": 136, "do_stride_s": 272},
+     "random:4"),
     ({"arch": "gfx942", "d": 64, "window": True, "rounding": "truncated"}, {"b": 1, "hq": 1, "sq": 70, "sk": 200, "left": 30, "right": 5},
      "lockstep"),
     ({}, {"b": 1, "hq": 1, "sq": 1, "sk": 1}, "serial"),
-    ({"window": True}, {"b": 1, "hq": 1, "sq": 130, "sk": 300, "left": 97, "right": 0}, "lockstep"),
+    ({"window": True, "dq_type": "bf16"}, {"b": 1, "hq": 1, "sq": 130, "sk": 300, "left": 97, "right": 0}, "lockstep"),
     ({"waves": 8}, {"b": 1, "hq": 2, "hkv": 1, "sq": 40, "sk": 30}, "serial"),
-    ({"waves": 8, "causal": True, "dq_type": "bf16"}, {"b": 1, "hq": 2, "hkv": 1, "sq": 150, "sk": 270, "q_stride_s": 264},
-     "random:3"),
+    ({"waves": 8, "causal": True, "dq_type": "bf16"}, {"b": 1, "hq": 1, "sq": 150, "sk": 270, "q_stride_s": 136}, "random:3"),
 )
 
 
@@ -68,7 +67,7 @@ def test_right_within_the_bound(number: int) -> None:
 def test_ordered_sums_have_the_same_bits_in_each_order_of_waves() -> None:
     """Queries that see nothing, in waves that have none and in one that has others too."""
     build = {"dq": "ordered", "causal": True}
-    reports = [run(build, {"b": 1, "hq": 1, "sq": 200, "sk": 90}, order, seed=1) for order in ("lockstep", "serial", "random:3")]
+    reports = [run(build, {"b": 1, "hq": 1, "sq": 200, "sk": 90}, order, seed=1) for order in ("serial", "random:3")]
     assert all(report.passed and not report.findings for report in reports)
     assert len({report.digest for report in reports}) == 1
 
