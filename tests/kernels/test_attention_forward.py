@@ -102,15 +102,12 @@ LSE, CAUSAL, MOST_WAIT_STATES, FOLDED = ("lse", True), ("causal", True), ("windo
 TRUNCATED: Build = (CAUSAL, LSE, ("rounding", "truncated"))
 NARROW: Build = (LSE, CAUSAL, ("d", 64))
 BUILDS: tuple[tuple[str, Build, int], ...] = (
-    ("gfx950", (LSE,), 25), ("gfx950", (LSE, CAUSAL), 30), ("gfx950", (LSE, MOST_WAIT_STATES), 20),
-    ("gfx950", (LSE, CAUSAL, FOLDED, ("dtype", "f16")), 15), ("gfx942", TRUNCATED, 25),
-    ("gfx942", (LSE, CAUSAL), 15), ("gfx942", (LSE, MOST_WAIT_STATES, FOLDED, ("rescale", "eager"), ("dtype", "f16")), 12),
-    ("gfx942", NARROW, 8),
+    ("gfx950", (LSE,), 12), ("gfx950", (LSE, CAUSAL), 15), ("gfx950", (LSE, MOST_WAIT_STATES), 12),
+    ("gfx950", (LSE, CAUSAL, FOLDED, ("dtype", "f16")), 15), ("gfx942", TRUNCATED, 12),
+    ("gfx942", (LSE, CAUSAL), 8), ("gfx942", (LSE, MOST_WAIT_STATES, FOLDED, ("rescale", "eager"), ("dtype", "f16")), 7),
+    ("gfx942", NARROW, 6),
 )
-
-
-def test_there_are_150_cases() -> None:
-    assert sum(count for _, _, count in BUILDS) == 150
+"""A slice of `python -m tests.random_attention`: so many launches of each build."""
 
 
 @pytest.mark.slow

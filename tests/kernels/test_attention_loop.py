@@ -91,14 +91,13 @@ def test_a_wave_masks_the_steps_that_hold_an_end_of_its_windows() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("build", [{"scale": "folded", "causal": True}, SHORT, {**SHORT, "scale": "folded", "rescale": "eager"},
-                                   {**SHORT, "window": True, "dtype": "f16"}, {"rescale": "eager", "dtype": "f16"},
-                                   {"scale": "folded", "rescale": "eager", "window": True, "dtype": "f16"}])
+                                   {**SHORT, "window": True, "dtype": "f16"}, {"rescale": "eager", "window": True, "dtype": "f16"}])
 def test_scale_rescale_and_types(build: dict[str, Any]) -> None:
     assert good(run({"lse": True} | build, ONE | {"sq": 300, "sk": 500, "softmax_scale": 1.0, "left": 150 if "window" in build else -1}))
 
 
-@pytest.mark.parametrize(("build", "most"), [({"scale": "folded"}, 198), (SHORT, 156), ({**SHORT, "scale": "folded"}, 140)])
+@pytest.mark.parametrize(("build", "most"), [({"scale": "folded", "causal": True}, 198), (SHORT, 156), ({**SHORT, "scale": "folded"}, 140)])
 def test_instructions_of_other_steps(build: dict[str, Any], most: int) -> None:
-    plain, *_ = steady(built(tuple(build.items())).kernel.program)
+    plain, *_ = steady(built(tuple(({"lse": True} | build).items())).kernel.program)
     assert len(plain) <= 2 * most and "s_nop" not in plain
     assert any(name.startswith(("v_fma", "v_pk_fma")) for name in plain) == ("scale" not in build)

@@ -103,7 +103,7 @@ def check(arch: str, build: Build, fill: Fill, shape: dict[str, Any]) -> None:
     ("gfx942", (LSE, CAUSAL), rising, {"sq": 40, "sk": 300}),
     ("gfx950", (WAVES, LSE, CAUSAL, FOLDED), of_one_size, {"sq": 50, "sk": 90}),
     ("gfx950", (LSE, MOST_WAIT_STATES), rising, {"sq": 200, "sk": 330, "left": 100, "right": 20}),
-    ("gfx950", (WAVES, LSE, EAGER), rising, {"sq": 40, "sk": 330}),
+    ("gfx950", (WAVES, LSE, MOST_WAIT_STATES, FOLDED, EAGER), rising, {"sq": 90, "sk": 330, "left": 250, "right": 20}),
 ])
 def test_every_finite_score(arch: str, build: Build, fill: Fill, shape: dict[str, Any]) -> None:
     check(arch, build, fill, shape)
