@@ -35,23 +35,25 @@ WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 
 @dataclass(frozen=True)
 class Form:
-    """A fragment, and how many across; `file` of the tile's registers."""
+    """A fragment, and how many across; `file` of the tile's registers, and the wait mode of its load: in any mode the load has the waits
+    that it needs by itself."""
 
     arch: str
     dtype: str
     fragment: Callable[[str], Fragment]
     across: int = 2
     file: str = "v"
+    waits: str = "auto"
 
 
 FORMS = {
-    "bf16 of 4": Form("gfx942", "bf16", lambda arch: mfma("f32_16x16x16_bf16", arch).a),
+    "bf16 of 4": Form("gfx942", "bf16", lambda arch: mfma("f32_16x16x16_bf16", arch).a, waits="off"),
     "bf16 of 8": Form("gfx950", "bf16", lambda arch: mfma("f32_16x16x32_bf16", arch).a),
     "f16 of 4, twice a lane": Form("gfx950", "f16", lambda arch: with_dtype(mfma("f32_32x32x8_f16", arch).d.T, "f16"), 1, "a"),
     "bf16 of 2": Form("gfx942", "bf16", lambda arch: block_fragment(mfma("f32_16x16x16_bf16", arch).a, 2, 2, 8)),
     "f32 of 4": Form("gfx942", "f32", lambda arch: mfma("f32_32x32x8_f16", arch).d.T, 1),
     "i32 of 1": Form("gfx950", "i32", lambda arch: with_dtype(mfma("f32_16x16x16_bf16", arch).d, "i32")),
-    "fp8 of 8": Form("gfx942", "fp8", lambda arch: mfma("f32_16x16x32_fp8_fp8", arch).a),
+    "fp8 of 8": Form("gfx942", "fp8", lambda arch: mfma("f32_16x16x32_fp8_fp8", arch).a, waits="off"),
     "i8 of 16": Form("gfx950", "i8", lambda arch: mfma("i32_16x16x64_i8", arch).a, 1),
     "i8 of 8 in AGPRs": Form("gfx950", "i8", lambda arch: mfma("i32_16x16x32_i8", arch).a, 2, "a"),
 }
@@ -75,7 +77,8 @@ class Kernel:
         k.s_mov_b32(at, AT)
         x = run.tile("x", (self.rows, form.across * f.columns), f, file=form.file)
         source = replace(self._matrix(run, "p2", self.rows - 3, self.stride), columns_register=k.argument("v1"))
-        load(k, x, source.rows(none, self.rows), columns=columns, column=FROM, limit=limit)
+        with k.waits(form.waits):
+            load(k, x, source.rows(none, self.rows), columns=columns, column=FROM, limit=limit)
         whole, cut, third = (self._matrix(run, f"p{number}", 1 << 20, self.odd if number == 5 else self.stride).rows(row, self.rows)
                              for number in (3, 4, 5))
         store_tile(k, whole, x, columns=columns, column=AT)
