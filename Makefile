@@ -35,13 +35,13 @@ quick: install
 	$(BIN)/ruff check .
 	@$(BESIDE) types quick-tests
 
-types:
+types: $(INSTALLED)
 	$(BIN)/mypy -p asmgen
 
-all-tests:
+all-tests: $(INSTALLED)
 	$(BIN)/python -m pytest $(SPREAD)
 
-quick-tests:
+quick-tests: $(INSTALLED)
 	$(BIN)/python -m pytest $(SPREAD) -m "not slow"
 
 # The emulated HIP runtime under every version of hip-python; the first time it downloads 1 GB.
