@@ -15,6 +15,7 @@ _NONE, _ALL = "s_cselect_b64 exec, 0, exec\n", "s_cselect_b64 exec, exec, 0\n"
 _SHIFTED, _ROWS = "s_lshr_b32 s90, s2, {}\n", ("20", "30")
 _SIGN = "s_sub_u32 s91, s2, {}\ns_and_b32 s91, s91, 0x80000000\ns_mov_b32 s90, 0\n"
 _LIMITS = "0x100000", "0x40000000"
+_SUM = "v_readlane_b32 s93, v1, 63\ns_nop 3\n"
 _FLOAT = f"{_SHIFTED}v_cvt_f32_u32 v4, s90\n"
 
 
@@ -28,6 +29,8 @@ FLAGS = {
     "a carry": ("s_add_u32 s90, s2, {}\n" + _NONE, ("0xfff00000", "0xc0000000")),
     "a minimum": ("s_min_u32 s90, s2, {}\n" + _branch(0), _LIMITS), "a borrow": ("s_sub_u32 s90, s2, {}\n" + _branch(0), _LIMITS),
     "an overflow": ("s_add_i32 s90, s2, {}\n" + _branch(1), ("0x7ff00000", "0x40000000")),
+    "what selects data": (_SUM + "s_add_u32 s90, s2, {}\ns_cselect_b32 s93, 0, s93\n", ("0xfff00000", "0xc0000000")),
+    "what moves over data": (_SUM + "s_add_u32 s90, s2, {}\ns_cmov_b32 s93, 0\n", ("0xfff00000", "0xc0000000")),
     "ones": (_SHIFTED + "s_bcnt1_i32_b32 s90, s90\n" + _branch(1), _ROWS), "a row": ("s_xor_b32 s90, s2, {}\n" + _branch(0), _LIMITS),
     "what is left out": ("s_add_u32 s90, s2, 1\ns_lshl_b32 s90, s90, {}\n" + _branch(0), ("12", "1"))}
 MASKS = {
@@ -42,6 +45,11 @@ MASKS = {
 DATA = {
     "a summand": (_FLOAT + "v_add_f32 v1, v1, v4\n", _ROWS), "an exponent": (_SHIFTED + "v_ldexp_f32 v1, v1, s90\n", _ROWS),
     "to another lane": (_FLOAT + "s_nop 4\nv_add_f32_dpp v1, v4, v1 row_shr:1 row_mask:0xf bank_mask:0xf\n", _ROWS),
+    "beside data": (_SUM + _SHIFTED + "s_add_u32 s93, s93, s90\n", _ROWS),
+    "a comparison with data": (_SUM + _SHIFTED + "s_cmp_lt_u32 s90, s93\n", _ROWS),
+    "a bit of data": (_SUM + _SHIFTED + "s_bitset0_b32 s93, s90\n", _ROWS),
+    "a bit by data": (_SUM + _SHIFTED + "s_bitset0_b32 s90, s93\n", _ROWS),
+    "the number of a lane": (_SHIFTED + "s_nop 3\nv_readlane_b32 s90, v0, s90\n", _ROWS),
     "what is compared as a float": (_FLOAT + "v_cmp_gt_f32 vcc, 0.5, v4\n", _ROWS),
     "what a minimum lacks": ("s_min_u32 s90, s2, {}\ns_sub_u32 s90, s2, s90\nv_mov_b32 v4, s90\nv_or_b32 v1, v1, v4\n", _LIMITS)}
 CASES = {f"{kind}, {name}": case for kind, cases in (("flag", FLAGS), ("mask", MASKS), ("data", DATA)) for name, case in cases.items()}

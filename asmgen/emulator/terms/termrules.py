@@ -106,12 +106,11 @@ class TermRules(Rules):
     def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What an instruction that computes does to terms. Results of one without a rule are unknown, and what it takes ends there."""
         act = self._ruled(instruction, carrier)
-        if "salu" not in instruction.opcode.classes:
-            ruled = act is not None or instruction.name.startswith("v_cmp") and compared(instruction.name) is not None
-            written = self._written(instruction, carrier, 0 if instruction.name.startswith("v_cmp") else UNKNOWN)
-            return self.used.with_sources(instruction, carrier, act or written, ruled)
-        act = act or self.used.with_sources(instruction, carrier, self._written(instruction, carrier, 0), ruled=False)
-        return self.used.with_mask(instruction, carrier, act)
+        truth = instruction.name.startswith("v_cmp")
+        ruled = act is not None or truth and compared(instruction.name) is not None
+        act = act or self._written(instruction, carrier, 0 if truth or "salu" in instruction.opcode.classes else UNKNOWN)
+        act = self.used.with_sources(instruction, carrier, act, ruled)
+        return self.used.with_mask(instruction, carrier, act) if "salu" in instruction.opcode.classes else act
 
     def _ruled(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         classes, name = instruction.opcode.classes, instruction.name

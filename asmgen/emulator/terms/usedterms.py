@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import UNKNOWN, Handles, whole
-from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group
+from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine
+from asmgen.emulator.semantics import meaning
 from asmgen.emulator.shadow.undefineduses import use_of
 from asmgen.emulator.terms.termstate import TermState
 from asmgen.isa.operands import Special
@@ -24,7 +24,6 @@ from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
 _SELECTS = ("s_cselect_", "s_cmov")
-_BY_SCC = (*_SELECTS, "s_cbranch_scc")
 _BY_VCC = ("s_cbranch_vcc",)
 _MASKS = ("vcc", "src2")
 """Operands of 64 bits that are lane masks, by their names."""
@@ -44,56 +43,54 @@ class UsedTerms:
         """What to note before an instruction runs that reads SCC, or branches on VCC."""
         if instruction.name.startswith(_BY_VCC):
             return self.with_sources(instruction, carrier, _nothing, ruled=False)
-        if not instruction.name.startswith(_BY_SCC) and not _reads_scc(instruction):
+        follows = instruction.name in meaning.WITH_SCC
+        if not follows and not instruction.name.startswith("s_cbranch_scc") and not _reads_scc(instruction):
             return None
-        machine, state = carrier.machine, self.state
+        machine, state, shadow = carrier.machine, self.state, carrier.shadow
+        use, selects = use_of(instruction, shadow.accum_offset), instruction.name.startswith(_SELECTS)
+        scalars = [bit for bit in range(128) if (use.reads | use.keeps) >> bit + SGPR_BIT & 1]
 
         def step(group: Group) -> None:
             flag = state.scc(machine, group)
             others = ~state.is_compared(machine, group)
             if flag.ids is None or not others.any():
                 return
-            ids = np.where(others, flag.ids.reshape(-1), np.uint32(0))[:, None]
-            self._keep(self.truths, instruction, carrier, group, ids)
-            if instruction.name.startswith(_SELECTS):  # what it selects is followed
-                return
-            varies = [bool(one) and not state.words.is_constant(one) for one in ids[:, 0].tolist()]
-            self.outcomes.setdefault(id(instruction), set()).update(flag.value[varies].tolist())
+            ids = np.where(others, flag.ids.reshape(-1), np.uint32(0))
+            ends = _unknown(shadow, group, [], scalars)[:, 0] if follows else True
+            self._keep(self.truths, instruction, carrier, group, (ids if selects else np.where(ends, ids, np.uint32(0)))[:, None])
+            self._keep_outcomes(instruction, np.where(ends, ids, np.uint32(0)), flag.value)
 
         return step
 
     def with_sources(self, instruction: Instruction, carrier: HandleCarrier, act: Action, ruled: bool) -> Action:
-        """What an instruction does to terms, and before that a note of those of its sources that end: all without a rule, else those beside
-        something unknown. Of lane masks all end."""
+        """What an instruction does to terms, and a note of those of its sources that end: all without a rule, else those beside something
+        unknown, or of which something unknown is made. Of lane masks all end."""
         use, shadow = use_of(instruction, carrier.shadow.accum_offset), carrier.shadow
-        reads = use.reads & ~use.addresses
+        reads = (use.reads | use.keeps) & ~use.addresses
         vectors = [bit for bit in range(shadow.registers - 1) if reads >> bit & 1]
         scalars = [bit for bit in range(128) if reads >> bit + SGPR_BIT & 1]
         masks = _lane_masks(instruction, scalars)
         if not vectors and not scalars:
             return act
         plain = [bit for bit in scalars if bit not in masks]
+        results = [bit for bit in range(shadow.registers - 1) if use.writes >> bit & 1]
+        scalar_results = [bit for bit in range(128) if use.writes >> bit + SGPR_BIT & 1]
 
         def step(group: Group) -> None:
             found: list[Handles] = []
             found += [ids for bit in vectors if (ids := shadow.vector[bit, group.select]).max(initial=0) > UNKNOWN]
             found += [ids[:, None] for bit in plain if (ids := shadow.scalar[bit, group.select]).max(initial=0) > UNKNOWN]
-            if found and ruled:
-                lost: NDArray[Any] = np.zeros((group.size, LANES), bool)
-                for ids in found:
-                    lost = lost | ~whole(ids)
-                for bit in vectors:
-                    lost = lost | (shadow.vector[bit, group.select] == UNKNOWN)
-                for bit in plain:
-                    lost = lost | (shadow.scalar[bit, group.select] == UNKNOWN)[:, None]
-                lost = lost & group.lanes() if use.by_lane else lost
-                found = [np.where(lost, ids, np.uint32(0)) for ids in found] if lost.any() else []
-            elif found and use.by_lane:
-                found = [np.where(group.lanes(), ids, np.uint32(0)) for ids in found]
-            found += [ids[:, None] for bit in masks if (ids := shadow.scalar[bit, group.select]).max(initial=0) > UNKNOWN]
-            for ids in found:
+            ends = _unknown(shadow, group, vectors, plain) if found and ruled else None
+            found = [ids.copy() for ids in found]
+            for ids in [shadow.scalar[bit, group.select][:, None] for bit in masks]:
                 self._keep(self.terms, instruction, carrier, group, ids)
             act(group)
+            if ends is not None:
+                ends = ends | _unknown(shadow, group, results, scalar_results)
+            if found and use.by_lane:
+                ends = group.lanes() & (True if ends is None else ends)
+            for ids in found:
+                self._keep(self.terms, instruction, carrier, group, ids if ends is None else np.where(ends, ids, np.uint32(0)))
 
         return step
 
@@ -109,6 +106,13 @@ class UsedTerms:
 
         return step
 
+    def _keep_outcomes(self, instruction: Instruction, ids: Handles, truths: NDArray[np.bool_]) -> None:
+        """What truths with these terms were."""
+        varies = ids > UNKNOWN
+        for number in np.unique(ids[varies]).tolist():
+            if not self.state.words.is_constant(number):
+                self.outcomes.setdefault(id(instruction), set()).update(truths[ids == number].tolist())
+
     def _keep(self, where: dict[tuple[int, int], set[int]], instruction: Instruction, carrier: HandleCarrier, group: Group,
               ids: Handles) -> None:
         """Terms of waves, [waves, lanes or 1]; constants are the same in all launches."""
@@ -123,6 +127,14 @@ class UsedTerms:
 
 def _nothing(group: Group) -> None:
     return
+
+
+def _unknown(shadow: Machine, group: Group, vectors: list[int], scalars: list[int]) -> NDArray[np.bool_]:
+    """Where one of these registers has a term that is not known, by wave and lane."""
+    found = np.zeros((group.size, LANES), bool)
+    for ids in [*(shadow.vector[bit, group.select] for bit in vectors), *(shadow.scalar[bit, group.select][:, None] for bit in scalars)]:
+        found |= ~whole(ids) | (ids == UNKNOWN)
+    return found
 
 
 def _reads_scc(instruction: Instruction) -> bool:
