@@ -15,6 +15,7 @@ _NONE, _ALL = "s_cselect_b64 exec, 0, exec\n", "s_cselect_b64 exec, exec, 0\n"
 _SHIFTED, _ROWS = "s_lshr_b32 s90, s2, {}\n", ("20", "30")
 _SIGN = "s_sub_u32 s91, s2, {}\ns_and_b32 s91, s91, 0x80000000\ns_mov_b32 s90, 0\n"
 _LIMITS = "0x100000", "0x40000000"
+_CARRY = "v_mov_b32 v4, s2\nv_mov_b32 v5, {}\nv_add_co_u32 v5, vcc, v5, v4\n"
 _SUM = "v_readlane_b32 s93, v1, 63\ns_nop 3\n"
 _FLOAT = f"{_SHIFTED}v_cvt_f32_u32 v4, s90\n"
 
@@ -41,6 +42,11 @@ MASKS = {
     "one that is left out": (_SIGN + "s_and_saveexec_b64 s[92:93], s[90:91]\n", _LIMITS),
     "one that selects": (_SIGN + "v_mov_b32 v4, 0\nv_cndmask_b32 v1, v4, v1, s[90:91]\n", _LIMITS),
     "VCC": (_SIGN + "s_mov_b64 vcc, s[90:91]\nv_mov_b32 v4, 0\nv_cndmask_b32 v1, v4, v1, vcc\n", _LIMITS),
+    "carries": (_CARRY + "s_andn2_b64 exec, exec, vcc\n", ("0xfff00000", "0xc0000000")),
+    "carries that select": (_CARRY + "v_mov_b32 v4, 0\nv_cndmask_b32 v1, v1, v4, vcc\n", ("0xfff00000", "0xc0000000")),
+    "carries of some rows": (_CARRY + "v_mov_b32 v4, 0\nv_cndmask_b32 v1, v1, v4, vcc\n", ("0xfff00000", "-2")),
+    "a branch on carries": (_CARRY + "s_cbranch_vccnz over\ns_nop 0\nover:\n", ("0xfff00000", "0xc0000000")),
+    "carries to data": (_CARRY + "v_addc_co_u32 v1, vcc, 0, v1, vcc\n", ("0xfff00000", "0xc0000000")),
     "a branch": (_SIGN + "s_mov_b64 vcc, s[90:91]\ns_cbranch_vccz over\ns_nop 0\nover:\n", _LIMITS)}
 DATA = {
     "a summand": (_FLOAT + "v_add_f32 v1, v1, v4\n", _ROWS), "an exponent": (_SHIFTED + "v_ldexp_f32 v1, v1, s90\n", _ROWS),

@@ -1,4 +1,5 @@
-"""What instructions take from terms and is followed no further: values that become data, lane masks, and SCC that no comparison wrote.
+"""What instructions take from terms and is followed no further: values that become data, lane masks, and SCC that no comparison
+wrote.
 
 A number that is made of sizes may go into a product of floats, to memory or LDS, to EXEC or a mask that selects. What it is in other
 launches shows in no address. So its terms are noted where they end: at an instruction that has no rule, or takes something unknown too.
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import UNKNOWN, Handles, whole
-from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine
+from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine, lane_mask
 from asmgen.emulator.semantics import meaning
 from asmgen.emulator.shadow.undefineduses import use_of
 from asmgen.emulator.terms.termstate import TermState
@@ -24,6 +25,7 @@ from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
 _SELECTS = ("s_cselect_", "s_cmov")
+_BY_CARRY = ("v_addc_", "v_subb_", "v_subbrev_")
 _BY_VCC = ("s_cbranch_vcc",)
 _MASKS = ("vcc", "src2")
 """Operands of 64 bits that are lane masks, by their names."""
@@ -32,7 +34,7 @@ _MASKS = ("vcc", "src2")
 @dataclass
 class UsedTerms:
     """`terms`, by instruction and wave: the numbers of those that end there. `truths`, alike: of SCC that decides and that no comparison
-    wrote; `outcomes`, by instruction, what it was where nothing follows it."""
+    wrote, and of carries of lanes that are masks; `outcomes`, by instruction, what they were where nothing follows them."""
 
     state: TermState
     terms: dict[tuple[int, int], set[int]] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class UsedTerms:
         """What an instruction does to terms, and a note of those of its sources that end: all without a rule, else those beside something
         unknown, or of which something unknown is made. Of lane masks all end."""
         use, shadow = use_of(instruction, carrier.shadow.accum_offset), carrier.shadow
-        reads = (use.reads | use.keeps) & ~use.addresses
+        reads, act = (use.reads | use.keeps) & ~use.addresses, self._with_carries(instruction, carrier, act)
         vectors = [bit for bit in range(shadow.registers - 1) if reads >> bit & 1]
         scalars = [bit for bit in range(128) if reads >> bit + SGPR_BIT & 1]
         masks = _lane_masks(instruction, scalars)
@@ -93,6 +95,25 @@ class UsedTerms:
                 self._keep(self.terms, instruction, carrier, group, ids if ends is None else np.where(ends, ids, np.uint32(0)))
 
         return step
+
+    def _with_carries(self, instruction: Instruction, carrier: HandleCarrier, act: Action) -> Action:
+        """The same, and before that a note of lane masks that are carries, but for those that are added to something known."""
+        use, machine, shadow, state = use_of(instruction, carrier.shadow.accum_offset), carrier.machine, carrier.shadow, self.state
+        scalars = {bit for bit in range(128) if use.reads >> bit + SGPR_BIT & 1}
+        pairs = sorted(scalars | {bit - 1 for bit in scalars if bit})
+        vectors = [bit for bit in range(shadow.registers - 1) if use.reads >> bit & 1] if instruction.name.startswith(_BY_CARRY) else None
+
+        def step(group: Group) -> None:
+            for first in pairs:
+                ids = state.carries(machine, first, group)
+                if ids is not None:
+                    ends = group.lanes() & (True if vectors is None else _unknown(shadow, group, vectors, []))
+                    ids = np.where(ends, ids, np.uint32(0))
+                    self._keep(self.truths, instruction, carrier, group, ids)
+                    self._keep_outcomes(instruction, ids, lane_mask(*machine.scalar[first:first + 2, group.select]))
+            act(group)
+
+        return step if pairs else act
 
     def with_mask(self, instruction: Instruction, carrier: HandleCarrier, act: Action) -> Action:
         """The same of a scalar instruction that writes EXEC, and then a note of what that is."""
