@@ -381,6 +381,15 @@ def test_what_is_one_by_default_is_launched_thrice_with_strides_of_its_own() -> 
     assert not [*counted_launches(rows.kernel.contract, rows.kernel.parameters)]
 
 
+def test_matrices_of_a_batch_are_launched_where_whole_tiles_need_more_than_the_strides_of_one() -> None:
+    """Of two tiles of 4 rows, cut and whole, where the launches of one matrix have a stride of D for fewer."""
+    library, given = family("gemm-bf16"), {"tile": "4x4x512", "schedule": "dot-products"}
+    contract = library.contract_of(library.select("gfx950", given), given)
+    build = contract.resolve_build(given)
+    found = [contract.resolve_run({**build, **launch}) for launch in counted_launches(contract, build)]
+    assert {(one["m"], one["batch"]) for one in found} == {(5, 3), (8, 3)} and all(one["d_stride_batch"] > one["m"] * 4 for one in found)
+
+
 def test_last_steps_are_parts_that_lanes_and_waves_share() -> None:
     """Two waves of dot-products share a step of 1024, and rows of even strides have an odd number of elements."""
     library = family("gemm-bf16")

@@ -76,11 +76,20 @@ def counted_launches(contract: KernelContract, build: Values) -> Iterator[dict[s
         return
     numbers = {name: value for launch in given for name, value in launch.items() if name in _numbers(contract)}
     for base in (several, _whole(contract, build, several, full)):
-        launch = apart(contract, build, base | dict.fromkeys(own, _COUNTED))
+        counted = _counted(contract, build, base, own)
+        launch = apart(contract, build, counted)
         yield launch
         if numbers:
             yield {**launch, **numbers}
-        yield from _in_turn(contract, build, [base | dict.fromkeys(own, _COUNTED)])
+        yield from _in_turn(contract, build, [counted])
+
+
+def _counted(contract: KernelContract, build: Values, base: dict[str, Any], own: Sequence[str]) -> dict[str, Any]:
+    """A launch with three of each of these. Where the contract refuses the strides of an only one, they follow from sizes again."""
+    counted = base | dict.fromkeys(own, _COUNTED)
+    if groups_of(contract, build, counted) < REFUSED:
+        return counted
+    return {name: value for name, value in counted.items() if not contract.parameter(name).default_from}
 
 
 def _shared(contract: KernelContract, build: Values, full: dict[str, Any]) -> dict[str, Any]:
