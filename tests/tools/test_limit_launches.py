@@ -14,7 +14,7 @@ from asmgen.emulator.terms.decisions import Decision
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
-from asmgen.tools.proofs.actinglaunches import acting_launches, longer_launches
+from asmgen.tools.proofs.actinglaunches import acting_launches, given_numbers, longer_launches
 from asmgen.tools.proofs.addressrun import run_addresses
 from asmgen.tools.proofs.contractlimits import greatest_grid, limit_launches
 from asmgen.tools.proofs.guards import Guards
@@ -217,6 +217,8 @@ def test_launches_come_where_a_base_does_after_more_rounds() -> None:
     assert {"m": 307, "n": 2, "k": 8} in found and not list(longer_launches(contract, short, [], [whole]))
     made = list(islice(acting_launches(contract, build, [short], lambda values: values["k"] < 70, longer), 100))
     assert made[0] in longer and all(one["k"] < 70 for one in made)
+    assert given_numbers(contract, whole).keys().isdisjoint({"lda", "ldb"}) and "batch" in given_numbers(contract, whole)
+    assert given_numbers(contract, base)["lda"] == 16, "rows of 5 elements do not begin at even ones"
 
 
 @pytest.mark.slow

@@ -75,8 +75,12 @@ def _changes(contract: KernelContract, bases: Sequence[Values]) -> Iterator[dict
 
 
 def given_numbers(contract: KernelContract, base: Values) -> dict[str, Any]:
-    """What a caller gives for a launch: without numbers that follow from others."""
-    return {one.name: base[one.name] for one in contract.parameters if one.kind == "run" and one.name in base and not one.default_from}
+    """What a caller gives for a launch with these parameters: numbers that follow from others where the contract asks for others than do,
+    as of rows of an odd length that begin at even elements."""
+    build, run = ({one.name: base[one.name] for one in contract.parameters if one.kind == kind and one.name in base}
+                  for kind in ("build", "run"))
+    plain = {name: value for name, value in run.items() if not contract.parameter(name).default_from}
+    return plain if groups_of(contract, build, plain) < REFUSED else run
 
 
 def shorter(contract: KernelContract, build: Values, launch: Values, short: Values,
