@@ -1,4 +1,5 @@
-"""What sizes make beside addresses: lane masks, data, and SCC that no comparison wrote. Of 2^30 rows a launch has three."""
+"""What sizes make beside addresses in memory: lane masks, data, SCC that no comparison wrote, and addresses in LDS. Of 2^30 rows a
+launch has three."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ DATA = {
     "the number of a lane": (_SHIFTED + "s_nop 3\nv_readlane_b32 s90, v0, s90\n", _ROWS),
     "what is compared as a float": (_FLOAT + "v_cmp_gt_f32 vcc, 0.5, v4\n", _ROWS),
     "what a minimum lacks": ("s_min_u32 s90, s2, {}\ns_sub_u32 s90, s2, s90\nv_mov_b32 v4, s90\nv_or_b32 v1, v1, v4\n", _LIMITS)}
-CASES = {f"{kind}, {name}": case for kind, cases in (("flag", FLAGS), ("mask", MASKS), ("data", DATA)) for name, case in cases.items()}
+BESIDE = {"LDS": (_SHIFTED + "v_mov_b32 v4, s90\nv_lshlrev_b32 v4, 2, v4\nds_write_b32 v4, v1\n", _ROWS)}
+_KINDS = {"flag": FLAGS, "mask": MASKS, "data": DATA, "beside": BESIDE}
+CASES = {f"{kind}, {name}": case for kind, cases in _KINDS.items() for name, case in cases.items()}
 
 
 @pytest.mark.parametrize("name", CASES)

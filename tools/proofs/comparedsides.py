@@ -1,5 +1,5 @@
-"""What terms end in beside addresses: sides of comparisons of integers, which say how many rounds a loop goes and which lanes go on, and
-values that become data or lane masks.
+"""What terms end in beside addresses in memory: sides of comparisons of integers, which say how many rounds a loop goes and which lanes go
+on, values that become data or lane masks, and addresses in LDS.
 
 A side may be a function that did nothing in launches, as a minimum of a row's length and a number that no launch has. Of SCC that no
 comparison wrote and that a branch reads, sides count where it says how many rounds a loop goes; else it is judged as a whole.
@@ -14,12 +14,12 @@ from asmgen.emulator.terms.polynomials import Polynomials, Term
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.guards import Guards
 
-TRUTH, VALUE = "truth", "value"
+TRUTH, VALUE, LDS = "truth", "value", "LDS address"
 
 
 @dataclass(frozen=True)
 class End:
-    """Of an instruction, by its position: one side of its truth, or its value, with the waves that came there."""
+    """Of an instruction, by its position: one side of its truth, or else a value of it, with the waves that came there."""
 
     position: int
     what: str
@@ -38,6 +38,9 @@ def ends_of(report: AddressReport, guards: Guards) -> list[End]:
         for (instruction, wave), terms in of.items():
             for term in sides(report.algebra, terms):
                 found.setdefault((numbers[instruction], what, term), set()).add(wave)
+    for sequence in report.sequences:
+        for term in _value(report.algebra, {*sequence.terms}) if sequence.what == "LDS" else ():
+            found.setdefault((numbers[id(sequence.instruction)], LDS, term), set()).update(sequence.waves)
     return [End(*which, frozenset(waves)) for which, waves in found.items()]
 
 
