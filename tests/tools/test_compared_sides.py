@@ -45,6 +45,17 @@ def test_lanes_that_a_side_leaves_out(limit: str, idle: bool) -> None:
     assert (said is not None) == idle and (not idle or "the truth of `v_cmp_eq_u32" in str(said))
 
 
+_RUN = "s_and_b32 s91, s2, 3\ns_lshr_b32 s92, s2, 2\ns_lshl2_add_u32 s92, s92, s91\ns_lshl_b32 s92, s92, 2\nv_mov_b32 v3, s92\n" \
+    "s_sub_u32 s90, 2, s2\ns_bfe_i32 s90, s90, {}\ns_cmp_lt_i32 s90, 0\n" \
+    "s_cbranch_scc1 over\ns_lshl_b32 s91, s91, 2\nv_mov_b32 v3, s91\nover:\n"
+
+
+@pytest.mark.parametrize(("bits", "idle"), [("0x140000", True), ("0x1f0000", False)])
+def test_sides_below_0_of_what_is_in_no_loop(bits: str, idle: bool) -> None:
+    """The first three rows have code of their own. Row 2^20 + 2 comes there too where 2 less its number has 20 bits."""
+    assert (with_row("s_lshl_b32 s3, s2, 2\n", 5, behind=_RUN.format(bits)).judged.idle() is not None) == idle
+
+
 def with_end(code: str) -> tuple[Built, Program]:
     """02-row-sum, and its program with another comparison for the end of its loop."""
     built = build_kernel(family("02-row-sum"), "gfx942", {}, verify=False)

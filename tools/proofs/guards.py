@@ -113,7 +113,7 @@ class Guards:
         if (here, wave, count) not in self._both:
             known = [one for number, one in self._once[wave] if number < count]
             last = {id(one.branch): one for number, one in self._alike[wave] if number < count}
-            alike = [one for one in last.values() if here in self._loop(one) and here not in self._otherwise(one, True)]
+            alike = [one for one in last.values() if here in self._loop(one.branch) and here not in self._otherwise(one, True)]
             going_on = [one for number, one in self._again[wave] if number < count and one not in alike and self._leaves(one, here)]
             other = [here in self._otherwise(one, self._goes_one_way(one)) for one in known]
             self._both[here, wave, count] = (tuple(one for one, both in zip(known, other, strict=True) if not both) + (*alike, *going_on),
@@ -128,9 +128,13 @@ class Guards:
         self._again[wave] = [(number, one) for number, one in known if times[id(one.branch)] > 1]
         self._alike[wave] = [(number, one) for number, one in self._again[wave] if len(self._held[id(one.branch)]) == 1]
 
-    def _loop(self, decision: Decision) -> frozenset[int]:
-        """The blocks of the innermost loop that a branch is in."""
-        block = self._flow.block_of[self._position[id(decision.branch)]]
+    def in_loop(self, instruction: Instruction) -> bool:
+        """Whether waves may come there in rounds."""
+        return bool(self._loop(instruction))
+
+    def _loop(self, instruction: Instruction) -> frozenset[int]:
+        """The blocks of the innermost loop that an instruction is in."""
+        block = self._flow.block_of[self._position[id(instruction)]]
         if block not in self._loops:
             if self._around is None:
                 self._around = [loop.blocks for loop in self._flow.loops()]
@@ -140,7 +144,7 @@ class Guards:
 
     def _leaves(self, decision: Decision, here: int) -> bool:
         """Whether a wave that goes the other way leaves the loop that a branch and a block are in, and comes to the block no more."""
-        return here in self._loop(decision) and here not in self._otherwise(decision, False)
+        return here in self._loop(decision.branch) and here not in self._otherwise(decision, False)
 
     def _goes_one_way(self, decision: Decision) -> bool:
         return self.ways.goes_one_way(self._position[id(decision.branch)])

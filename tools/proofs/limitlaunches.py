@@ -416,7 +416,7 @@ class LimitCheck:
         if formula.inner:
             off = off - (otherwise or samples.unwrapped(self._without)).of(formula.part)
         rows = np.flatnonzero(left & (off != 0))
-        if formula.sequence.what == TRUTH and rows.size:
+        if formula.sequence.what == TRUTH and rows.size and self.guards.in_loop(formula.sequence.instruction):
             rows = rows[self._in_its_round(values, formula, off[rows], rows)]
         if rows.size and formula.accesses:
             rows = rows[self._falling(samples, formula, off[rows], rows)]
@@ -431,7 +431,7 @@ class LimitCheck:
     def _in_its_round(values: TermValues, formula: _Formula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
         """Where a side of a comparison is not below 0 as launches show it: what is left of a loop is, in rounds that a launch has not."""
         (side,) = formula.sequence.terms
-        return np.asarray(values.of(side or (), rows) - off >= 0, bool)
+        return np.asarray(values.of(side or (), rows) >= off, bool)
 
     def _near(self, values: TermValues, term: Term, rows: NDArray[np.int64]) -> Truths:
         """Where an address, if nothing of it is cut, lies beside its pointer: farther than pointers are apart, it would look like one at
