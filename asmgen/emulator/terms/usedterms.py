@@ -91,7 +91,7 @@ class UsedTerms:
                 ends = ends | _unknown(shadow, group, results, scalar_results)
             if found and use.by_lane:
                 ends = group.lanes() & (True if ends is None else ends)
-            for ids in found:
+            for ids in found if ends is None or ends.any() else ():
                 self._keep(self.terms, instruction, carrier, group, ids if ends is None else np.where(ends, ids, np.uint32(0)))
 
         return step
@@ -151,8 +151,8 @@ def _nothing(group: Group) -> None:
 
 
 def _unknown(shadow: Machine, group: Group, vectors: list[int], scalars: list[int]) -> NDArray[np.bool_]:
-    """Where one of these registers has a term that is not known, by wave and lane."""
-    found = np.zeros((group.size, LANES), bool)
+    """Where one of these registers has a term that is not known, by wave and lane, of scalar ones alone by wave."""
+    found = np.zeros((group.size, LANES if vectors else 1), bool)
     for ids in [*(shadow.vector[bit, group.select] for bit in vectors), *(shadow.scalar[bit, group.select][:, None] for bit in scalars)]:
         found |= ~whole(ids) | (ids == UNKNOWN)
     return found
