@@ -67,7 +67,7 @@ def test_right_within_the_bound(number: int) -> None:
 def test_ordered_sums_have_the_same_bits_in_each_order_of_waves() -> None:
     """Queries that see nothing, in waves that have none and in one that has others too."""
     build = {"dq": "ordered", "causal": True}
-    reports = [run(build, {"b": 1, "hq": 1, "sq": 200, "sk": 90}, order, seed=1) for order in ("serial", "random:3")]
+    reports = [run(build, {"b": 1, "hq": 1, "sq": 200, "sk": 90}, order, seed=1) for order in ("lockstep", "random:3")]
     assert all(report.passed and not report.findings for report in reports)
     assert len({report.digest for report in reports}) == 1
 

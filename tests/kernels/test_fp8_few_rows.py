@@ -76,7 +76,7 @@ def test_each_number_of_blocks(steps: int) -> None:
 @pytest.mark.slow
 def test_the_same_bits_in_each_order_of_waves() -> None:
     for number in (2, 4):
-        reports = [run(number, {"m": 33, "n": 65, "k": 1152}, order) for order in ("lockstep", "serial", "random:3")]
+        reports = [run(number, {"m": 33, "n": 65, "k": 1152}, order) for order in ("lockstep", "random:3")]
         assert all(report.passed and not report.findings for report in reports) and len({report.digest for report in reports}) == 1
 
 
