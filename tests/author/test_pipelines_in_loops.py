@@ -37,8 +37,8 @@ def rows_of(run: TileRun, array: Array, dtype: str, first: Reg | int, count: int
     return Matrix(name, dtype, run.k.argument(name), *array.shape, array.shape[1]).rows(first, count)
 
 
-@pytest.mark.parametrize(("schedule", "waves"), [(Modulo(), 4), (PingPong(), 8), (PlacedPingPong(), 8)])
-@pytest.mark.parametrize("order", ["lockstep", "serial", "random:1"])
+@pytest.mark.parametrize(("schedule", "waves", "order"), [
+    (Modulo(), 4, "serial"), (PingPong(), 8, "random:1"), (PlacedPingPong(), 8, "serial"), (PlacedPingPong(), 8, "lockstep")])
 @pytest.mark.slow_after_first
 def test_groups_of_several_lengths(schedule: Schedule, waves: int, order: str) -> None:
     """One workgroup makes 64 x 64 of four groups, of 0, 3, 1 and 0 steps along K; whole groups are stored, the others added to memory."""
