@@ -84,13 +84,12 @@ def test_an_unknown_check_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@pytest.mark.parametrize(("arch", "order"), [("gfx942", "serial"), ("gfx950", "random:3")])
 def test_the_library_kernel_has_no_finding(arch: str, order: str) -> None:
-    """Two tiles by two, the last of each ragged, all checks on."""
+    """Two tiles by two, the last of each ragged, all checks on; tests of the family have the usual order."""
     library = family("gemm-bf16")
     built = build_kernel(library, arch, {})
-    parameters = library.contract(arch).resolve_run({"m": 257, "n": 130, "k": 128})
+    parameters = library.contract(arch).resolve_run({"m": 129, "n": 130, "k": 128})
     report = run_kernel(library, built, parameters, "emulator", options=Options(order=order), program=built.kernel.program)
     assert report.passed and [finding.sentence() for finding in report.findings] == []
 
