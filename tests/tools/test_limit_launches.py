@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,12 @@ from asmgen.tools.running.build import Built, build_kernel
 CASES = {"gemm-bf16": ("ldd", {"m": 130, "n": 40, "k": 64}), "norm": ("x_stride", {"rows": 5})}
 
 
+@cache
+def plain(name: str, arch: str) -> Built:
+    """The default build."""
+    return build_kernel(family(name), arch, {}, verify=False)
+
+
 def widened(built: Built, name: str) -> Built:
     """The kernel under a contract that allows any 32-bit number for one stride, whatever rules said."""
     contract = built.kernel.contract
@@ -41,7 +48,7 @@ def widened(built: Built, name: str) -> Built:
 def test_wider_contracts_wrap(name: str) -> None:
     stride, sizes = CASES[name]
     library = family(name)
-    right = build_kernel(library, "gfx950", {}, verify=False)
+    right = plain(library.name, "gfx950")
     for built, wraps in ((right, False), (widened(right, stride), True)):
         contract, build = built.kernel.contract, built.kernel.parameters
         report = run_addresses(library, built, contract.resolve_run({**build, **sizes}))
@@ -70,7 +77,7 @@ FAULTS = {
 def test_where_a_tensor_begins_and_factors_of_24_bits_count(fault: str) -> None:
     """A tensor may begin just below a multiple of 4 GiB; 02-row-sum allows 2^30 rows."""
     library = family("02-row-sum")
-    built = build_kernel(library, "gfx942", {}, verify=False)
+    built = plain(library.name, "gfx942")
     contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
     begin, text = FAULTS[fault]
     old = next(one for one in program.instructions if one.text.startswith(begin))
@@ -103,7 +110,7 @@ def test_what_wraps_before_a_shift_or_in_a_function_is_unknown(fault: str) -> No
     """Rows from 2^25 on are stored where others are; times 2 their number does not wrap. Steps of Newton's method, a sign that is
     taken away and the constant -1 mean a wrap."""
     library = family("02-row-sum")
-    built = build_kernel(library, "gfx942", {}, verify=False)
+    built = plain(library.name, "gfx942")
     contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
     old = next(one for one in program.instructions if one.text.startswith("s_lshl_b32 s3, s2, 2"))
     (new,) = read_text(f"{INNER[fault]}s_endpgm\n", "gfx942")
@@ -117,7 +124,7 @@ def test_what_wraps_before_a_shift_or_in_a_function_is_unknown(fault: str) -> No
 def test_one_access_in_range_is_enough(records: int, wraps: bool) -> None:
     """Elements of the last workgroup are read as the first 256: of two loads by one register, the buffer's end leaves out the former."""
     library = family("01-vector-add")
-    built = build_kernel(library, "gfx942", {}, verify=False)
+    built = plain(library.name, "gfx942")
     contract, program = built.kernel.contract, built.kernel.program
     text = f"s_add_u32 s2, s2, 1\nv_mov_b32 v1, 0x800\nv_mul_lo_u32 v1, s2, v1\nv_lshl_add_u32 v1, v0, 2, v1\ns_mov_b32 s14, {records}\n" \
            "s_waitcnt lgkmcnt(0)\ns_mov_b64 s[12:13], s[4:5]\ns_mov_b32 s15, 0x20000\n" \
@@ -187,14 +194,14 @@ def test_what_did_nothing_asks_for_a_launch_in_which_it_acts(more: str, status: 
     """A minimum of 40 acts where there are more rows than launches have by themselves. The right twin adds what lacks of the others."""
     judged = other_rows(f"s_min_u32 s3, s2, 40\n{more}{_ROW}")[1]
     library = family("02-row-sum")
-    claim = index_claim(library, build_kernel(library, "gfx942", {}, verify=False), 60.0, judged)
+    claim = index_claim(library, plain(library.name, "gfx942"), 60.0, judged)
     assert claim.status == status and (status == PROVEN or (claim.counterexample or {})["parameters"]["m"] > 40)
 
 
 @pytest.mark.slow
 def test_launches_that_are_made_change_few_numbers_first() -> None:
     """They fit, none is one of the bases, and two numbers change together."""
-    built = build_kernel(family("gemm-bf16"), "gfx950", {}, verify=False)
+    built = plain("gemm-bf16", "gfx950")
     contract, build = built.kernel.contract, built.kernel.parameters
     base = contract.resolve_run({**build, "m": 64, "n": 64, "k": 64})
     made = list(islice(acting_launches(contract, build, [base], lambda values: values["k"] <= 256), 3000))
@@ -225,7 +232,7 @@ def test_launches_come_where_a_base_does_after_more_rounds() -> None:
 def test_sizes_that_were_alike_and_axes_of_one_workgroup_are_unknown() -> None:
     """A tile of 64 x 64 tells rows from columns no more than an only workgroup its number. Launches of the claim have other ones."""
     library = family("03-transpose")
-    built = build_kernel(library, "gfx950", {}, verify=False)
+    built = plain(library.name, "gfx950")
     contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
     for m, n, idle in ((64, 64, True), (128, 128, True), (64, 192, True), (128, 192, False)):
         check = LimitCheck(run_addresses(library, built, contract.resolve_run({**build, "m": m, "n": n})), contract, build)
@@ -253,7 +260,7 @@ def test_a_lane_that_sizes_choose_has_no_formula(lane: str, known: bool) -> None
 
 def other_rows(code: str, behind: str = "") -> tuple[Built, Program]:
     """02-row-sum, and its program with other code for where a row's sum is stored, and for which lanes store it."""
-    built = build_kernel(family("02-row-sum"), "gfx942", {}, verify=False)
+    built = plain("02-row-sum", "gfx942")
     program = built.kernel.program
     old = next(one for one in program.instructions if one.text.startswith("s_lshl_b32 s3, s2, 2"))
     (new,) = read_text(f"{code}s_endpgm\n", "gfx942")
@@ -275,7 +282,7 @@ def with_row(code: str, rows: int, judged: SeenAtLimits | None = None, behind: s
 
 def test_rows_of_a_descriptor_are_not_followed() -> None:
     library = family("01-vector-add")
-    built = build_kernel(library, "gfx942", {}, verify=False)
+    built = plain(library.name, "gfx942")
     program = built.kernel.program
     old = next(one for one in program.instructions if one.name == "buffer_store_dword")
     (new,) = read_text(f"{old.text.replace('offen', 'idxen')}\ns_endpgm\n", "gfx942")
@@ -340,11 +347,12 @@ def test_branches_that_do_not_keep_waves_from_a_store() -> None:
     the other way, until a launch does."""
     stride, sizes = CASES["gemm-bf16"]
     library = family("gemm-bf16")
-    built = widened(build_kernel(library, "gfx950", {}, verify=False), stride)
+    built = widened(plain(library.name, "gfx950"), stride)
     contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
     values = contract.resolve_run({**build, **sizes})
     behind = with_jumps(program, lambda one: one.name == "s_endpgm")
-    assert isinstance(LimitCheck(run_addresses(library, built, values, program=behind), contract, build).wrap(), Wrap)
+    late = run_addresses(library, built, values, program=behind)
+    assert isinstance(LimitCheck(late, contract, build).wrap(), Wrap)
     multiplied = next(one for one in program.instructions if one.name == "s_mul_i32" and one.operands[2] == 2)
     front = with_jumps(program, lambda one: one is multiplied)
     near = LimitCheck(run_addresses(library, built, values, program=front), contract, build)
@@ -361,7 +369,7 @@ def test_branches_that_do_not_keep_waves_from_a_store() -> None:
         assert [False, True] in [one.tolist() for lack, one in met.items() if lack[0] == SIDE]
         found = check.wrap()
         assert isinstance(found, Wrap) == wraps, "rows of 40 do not wrap, others do, whatever this launch selects"
-    assert "the time was over" in str(LimitCheck(run_addresses(library, built, values, program=behind), contract, build).wrap(0.0))
+    assert "the time was over" in str(LimitCheck(late, contract, build).wrap(0.0))
     assert isinstance(LimitCheck(run_addresses(library, built, far, program=front), contract, build, near.judged).wrap(), Wrap)
     assert not any(text.startswith("s_cbranch_scc1 over") for text in unseen(near))
 
@@ -402,7 +410,7 @@ def test_a_branch_of_each_round_leads_where_all_go_one_way(text: str, nop: str, 
 def test_rows_that_a_wave_takes_in_turn_wrap_where_it_goes_on(rounds: str, wraps: bool) -> None:
     """There are up to 2^30 rows of 4 bytes. A wave whose row is beyond n leaves before a row wraps; one that counts n rounds does not."""
     library = family("02-row-sum")
-    built = build_kernel(library, "gfx942", {}, verify=False)
+    built = plain(library.name, "gfx942")
     contract, program = built.kernel.contract, built.kernel.program
     text = "s_waitcnt lgkmcnt(0)\ns_mov_b32 s90, s2\ns_mov_b32 s92, 0\nnext:\ns_lshl_b32 s91, s90, 2\nv_mov_b32 v1, s91\n" \
            "global_load_dword v3, v1, s[4:5]\ns_add_u32 s90, s90, 1\ns_add_u32 s92, s92, 1\n" \
@@ -416,13 +424,13 @@ def test_rows_that_a_wave_takes_in_turn_wrap_where_it_goes_on(rounds: str, wraps
 
 def test_limits_of_strides_that_rules_keep_even_and_above_rows() -> None:
     """The largest x_stride that norm's contract names is odd, and the least is below its rows: neither is a launch."""
-    contract = build_kernel(family("norm"), "gfx950", {}, verify=False).kernel.contract
+    contract = plain("norm", "gfx950").kernel.contract
     largest = contract.parameter("x_stride").maximum
     assert any(largest - launch["x_stride"] < 8 for launch in limit_launches(contract, contract.resolve_build({}), ("rows", "x_stride")))
 
 
 def test_limits_are_as_far_as_the_contract_goes() -> None:
-    contract = build_kernel(family("gemm-bf16"), "gfx950", {}, verify=False).kernel.contract
+    contract = plain("gemm-bf16", "gfx950").kernel.contract
     build = contract.resolve_build({})
     found = list(limit_launches(contract, build, ("m", "lda")))
     largest = contract.parameter("lda").maximum
@@ -433,7 +441,7 @@ def test_limits_are_as_far_as_the_contract_goes() -> None:
 @pytest.mark.slow
 def test_the_greatest_grid_has_sizes_that_a_shorter_table_allows() -> None:
     """rope's table of angles has as many rows as there are tokens, unless a launch says fewer: only then may there be 2^24 tokens."""
-    contract = build_kernel(family("rope"), "gfx950", {}, verify=False).kernel.contract
+    contract = plain("rope", "gfx950").kernel.contract
     build = contract.resolve_build({})
     tokens = contract.parameter("s").maximum
     assert contract.grid_of(contract.resolve_run({**build, "s": tokens, "h": 1, "angles": 1}))[0] <= greatest_grid(contract, build)[0]

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,12 @@ def test_a_note_that_a_wait_state_may_lack_leaves_errata_unknown(nop: str, statu
            "buffer_store_dword v2, off, s[8:11], 0\ns_endpgm\n"
     (program,) = read_text(f'.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\nk:\n.type k,@function\n{text}.size k, .-k\n', None, "k", "k.s")
     assert errata_claim(program, KernelFacts()).status == status
+
+
+@cache
+def parsed_build(name: str, arch: str, *chosen: str) -> Built:
+    """A build with those parameters, and defaults."""
+    return build_kernel(family(name), arch, family(name).parse(arch, chosen), verify=False)
 
 
 def specification(folder: Path, faults: dict[str, str]) -> Path:
@@ -158,7 +165,7 @@ def mutated(program: Program, name: str, operand: int, other: int) -> Program:
 def test_a_wrong_product_is_refuted_with_a_launch() -> None:
     """The last matrix instruction of a product takes A for B. Floats or residues show it, whichever launch runs it first."""
     library = family("gemm-bf16")
-    built = build_kernel(library, "gfx950", library.parse("gfx950", ("tile=64x64x64", "schedule=interleave")), verify=False)
+    built = parsed_build(library.name, "gfx950", "tile=64x64x64", "schedule=interleave")
     claim = index_claim(library, built, 60.0, mutated(built.kernel.program, "v_mfma_f32_16x16x32_bf16", 2, 1))
     assert claim.status == REFUTED and re.match(r"d: of |on the data of seed \d+ the largest error is", claim.reason)
     assert claim.counterexample is not None and claim.counterexample["parameters"]["tile"] == "64x64x64"
@@ -167,7 +174,7 @@ def test_a_wrong_product_is_refuted_with_a_launch() -> None:
 def test_bytes_between_rows_are_judged() -> None:
     """The column after the last one is stored where a mask takes equality in: each element of D is right."""
     library = family("gemm-bf16")
-    built = build_kernel(library, "gfx950", library.parse("gfx950", ("tile=16x32x64", "schedule=in-order")), verify=False)
+    built = parsed_build(library.name, "gfx950", "tile=16x32x64", "schedule=in-order")
     program = built.kernel.program
     old = [one for one in program.instructions if one.text.startswith("v_cmp_lt_i32 vcc, 3,")][-1]
     (new,) = read_text(f"{old.text.replace('_lt_', '_le_')}\ns_endpgm\n", "gfx950")
@@ -181,7 +188,7 @@ def test_bytes_between_rows_are_judged() -> None:
 def test_what_a_path_reads_before_it_is_written_is_not_0() -> None:
     """Rows of few columns alone go on without the sum's 0; longer ones execute all code."""
     library = family("02-row-sum")
-    built = build_kernel(library, "gfx950", {}, verify=False)
+    built = parsed_build(library.name, "gfx950")
     text = built.text.replace("\tv_mov_b32 v1, 0\n", "")
     few = text.replace("\ts_lshl_b32 s14,", "\ts_cmp_lt_u32 s8, 80\n\ts_cbranch_scc1 few\n\tv_mov_b32 v1, 0\nfew:\n\ts_lshl_b32 s14,")
     (program,) = read_text(few, None, "k", "k.s")
@@ -193,7 +200,7 @@ def test_what_the_algebra_has_no_rule_for_is_unknown(monkeypatch: pytest.MonkeyP
     """The kernel is right; a residue is lost on the way."""
     monkeypatch.setattr("asmgen.emulator.algebra.algebrarules.rule_of", lambda name: None)
     library = family("02-row-sum")
-    claim = index_claim(library, build_kernel(library, "gfx950", {}, verify=False), 40.0)
+    claim = index_claim(library, parsed_build(library.name, "gfx950"), 40.0)
     assert claim.status == UNKNOWN and "no rule for" in claim.reason and "6 have no residue" in claim.reason
 
 
@@ -229,20 +236,20 @@ def test_addresses_are_followed_on_the_data_that_executed_the_code(monkeypatch: 
     monkeypatch.setattr(Ran, "launch_all", launch_all)
     monkeypatch.setattr(addressclaim, "run_addresses", noted)
     library = family("02-row-sum")
-    claim = index_claim(library, build_kernel(library, "gfx950", {}, verify=False), 60.0)
+    claim = index_claim(library, parsed_build(library.name, "gfx950"), 60.0)
     assert claim.status == PROVEN and sorted(followed) == [(1, None, 0), (FIRST_HUGE + 1, None, 8)]
 
 
 def test_time_that_is_over_proves_nothing() -> None:
     library = family("gemm-bf16")
-    built = build_kernel(library, "gfx950", library.parse("gfx950", ("tile=64x64x64", "schedule=interleave")), verify=False)
+    built = parsed_build(library.name, "gfx950", "tile=64x64x64", "schedule=interleave")
     claim = index_claim(library, built, 0.0)
     assert claim.status == UNKNOWN and "were over" in claim.reason
 
 
 def test_the_order_of_a_row_sum_is_its_own() -> None:
     library = family("02-row-sum")
-    assert order_claim(library, build_kernel(library, "gfx950", {}, verify=False)).status == PROVEN
+    assert order_claim(library, parsed_build(library.name, "gfx950")).status == PROVEN
 
 
 def test_statuses() -> None:
@@ -310,7 +317,7 @@ s_endpgm
 def test_how_far_apart_the_sides_of_comparisons_are() -> None:
     """2^32 - 1 and 2^64 - 2, -1 and -2, bit 5 of 100, 100 and 99, 70 and 0 to 63, 40 and these, -2 and 4 lane 2^32, 512 and 400."""
     library = family("02-row-sum")
-    built = build_kernel(library, "gfx942", {}, verify=False)
+    built = parsed_build(library.name, "gfx942")
     program = built.kernel.program
     wait = next(number for number, item in enumerate(program.items) if isinstance(item, Instruction) and item.name == "s_waitcnt") + 1
     (more,) = read_text(f"v_mov_b32 v2, 0\n{COMPARED}", "gfx942")
@@ -329,7 +336,7 @@ def test_workgroups_in_turn_begin_where_those_before_end(monkeypatch: pytest.Mon
     """One that begins as if each workgroup took a group of rows is right where one takes all of them, and where each takes one group.
     Launches that share a device say what they met alone."""
     library = family("activation")
-    built = build_kernel(library, "gfx942", {}, verify=False)
+    built = parsed_build(library.name, "gfx942")
     contract, program = built.kernel.contract, built.kernel.program
     begin = next(one for one in program.instructions if one.text.startswith("s_mul_i32 s11, s10, s"))
     (new,) = read_text("s_mul_i32 s11, s10, 4\ns_endpgm\n", "gfx942")
@@ -352,7 +359,7 @@ def test_workgroups_in_turn_begin_where_those_before_end(monkeypatch: pytest.Mon
 def test_matrices_of_a_batch_are_where_their_strides_say(stride: str, other: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """B lies apart as A does, and C as D: right for a single matrix, and where strides are alike. In the twin other launches lack."""
     library = family("gemm-bf16")
-    built = build_kernel(library, "gfx950", library.parse("gfx950", ("tile=64x64x64", "schedule=interleave")), verify=False)
+    built = parsed_build(library.name, "gfx950", "tile=64x64x64", "schedule=interleave")
     program = built.kernel.program
     chosen = [one for one in program.instructions if one.name in ("s_mul_i32", "s_mul_hi_u32") and one.text.endswith(f", s4, {stride}")]
     assert len(chosen) == 2
@@ -370,14 +377,14 @@ def test_matrices_of_a_batch_are_where_their_strides_say(stride: str, other: str
 def test_what_is_one_by_default_is_launched_thrice_with_strides_of_its_own() -> None:
     """Matrices of a batch, and no option that takes no more workgroups; a family without any has no such launches."""
     library = family("gemm-bf16")
-    built = build_kernel(library, "gfx950", {}, verify=False)
+    built = parsed_build(library.name, "gfx950")
     contract, build = built.kernel.contract, built.kernel.parameters
     found = [contract.resolve_run({**build, **launch}) for launch in counted_launches(contract, build)]
     assert len(found) == 4 and {one["batch"] for one in found} == {3} and {one["beta"] for one in found} == {0.0, 1.0}
     for one in found:
         strides = [one[name] for name in ("lda", "ldb", "ldd", "ldc", *(f"{letter}_stride_batch" for letter in "abcd"))]
         assert len(set(strides)) == len(strides) and one["a_stride_batch"] > one["m"] * one["lda"]
-    rows = build_kernel(family("02-row-sum"), "gfx950", {}, verify=False)
+    rows = parsed_build("02-row-sum", "gfx950")
     assert not [*counted_launches(rows.kernel.contract, rows.kernel.parameters)]
 
 
@@ -393,7 +400,7 @@ def test_matrices_of_a_batch_are_launched_where_whole_tiles_need_more_than_the_s
 def test_last_steps_are_parts_that_lanes_and_waves_share() -> None:
     """Two waves of dot-products share a step of 1024, and rows of even strides have an odd number of elements."""
     library = family("gemm-bf16")
-    built = build_kernel(library, "gfx950", library.parse("gfx950", ("schedule=dot-products", "tile=1x4x1024")), verify=False)
+    built = parsed_build(library.name, "gfx950", "schedule=dot-products", "tile=1x4x1024")
     contract, build = built.kernel.contract, built.kernel.parameters
     assert library.work is not None
     work, variant = library.work, library.select("gfx950", build)
@@ -447,7 +454,7 @@ def test_what_launches_tell_of_mutants_that_change_nothing(monkeypatch: pytest.M
     """A round more reads zeros beyond a row's end, which a row of 64 columns shows. Without a search for such rows that is not told. Rows
     twice as long are other ones at that edge; the register that the last part's address is in feeds the comparison no more."""
     library = family("02-row-sum")
-    built = build_kernel(library, "gfx942", {}, verify=False)
+    built = parsed_build(library.name, "gfx942")
     program, met = built.kernel.program, MetEdges(library, built)
 
     def mutant(begin: str, text: str) -> Mutant:
@@ -474,7 +481,7 @@ def test_rows_that_waves_take_one_after_another_go_round() -> None:
     """norm's launches of few rows never come to a wave's second row: `each` makes them. Without the upper half of the step from row to row,
     the second one wraps for large strides alone."""
     library = family("norm")
-    built = build_kernel(library, "gfx942", {}, verify=False)
+    built = parsed_build(library.name, "gfx942")
     program = built.kernel.program
     step = next(one for one in program.instructions if one.name == "s_mul_hi_u32" and one.operands[2] == 8)
     (none,) = read_text(f"s_mov_b32 {step.operands[0]}, 0\ns_endpgm\n", "gfx942")
