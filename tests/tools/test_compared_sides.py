@@ -17,6 +17,8 @@ _TRIPS = "s_add_u32 s20, s14, 0xff\ns_lshr_b32 s20, s20, 8\ns_bfe_u32 s20, s20, 
 _MORE = "s_max_u32 s21, s14, 0x400\ns_sub_u32 s21, s21, 0x400\ns_add_u32 s20, s20, s21\n"
 ENDS = {
     "a minimum": (f"s_min_u32 s20, s14, 0x100000\n{_END}", UNKNOWN), "above all rows": (f"s_min_u32 s20, s14, 0x7fffffff\n{_END}", PROVEN),
+    "a borrow": ("s_min_u32 s20, s14, 0x100000\ns_sub_u32 s21, s3, s20\n", UNKNOWN),
+    "of all rows": ("s_min_u32 s20, s14, 0x7fffffff\ns_sub_u32 s21, s3, s20\n", PROVEN),
     "a mask": (f"s_and_b32 s20, s14, 0xfffff\n{_END}", UNKNOWN), "of all bits": (f"s_and_b32 s20, s14, 0x7fffffff\n{_END}", PROVEN),
     "16 bits with a sign": ("s_sext_i32_i16 s20, s14\ns_cmp_lt_i32 s3, s20\n", UNKNOWN),
     "what wraps": ("s_lshl_b32 s20, s14, 4\ns_lshl_b32 s21, s3, 4\ns_cmp_lt_u32 s21, s20\n", UNKNOWN),

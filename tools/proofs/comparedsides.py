@@ -14,12 +14,14 @@ from asmgen.emulator.terms.polynomials import Polynomials, Term
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.guards import Guards
 
-TRUTH, VALUE, LDS = "truth", "value", "LDS address"
+TRUTH, DECIDED, VALUE, LDS = "truth", "outcome", "value", "LDS address"
+SIDES = TRUTH, DECIDED
+"""Ends of which a truth is made: of a comparison, and of what no comparison wrote, as the borrow of a difference, which is below 0 then."""
 
 
 @dataclass(frozen=True)
 class End:
-    """Of an instruction, by its position: one side of its truth, or else a value of it, with the waves that came there."""
+    """Of an instruction, by its position: one side of its truth, or a value of it, with the waves that came there."""
 
     position: int
     what: str
@@ -34,7 +36,7 @@ def ends_of(report: AddressReport, guards: Guards) -> list[End]:
     decided = {key: terms for key, terms in report.decided.items() if not instructions[numbers[key[0]]].is_branch
                or guards.ways.leaves_loop(numbers[key[0]])}
     found = dict[tuple[int, str, Term], set[int]]()
-    for what, of, sides in ((TRUTH, report.truths, _sides), (TRUTH, decided, _sides), (VALUE, report.used, _value)):
+    for what, of, sides in ((TRUTH, report.truths, _sides), (DECIDED, decided, _sides), (VALUE, report.used, _value)):
         for (instruction, wave), terms in of.items():
             for term in sides(report.algebra, terms):
                 found.setdefault((numbers[instruction], what, term), set()).add(wave)

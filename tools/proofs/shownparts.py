@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.terms.polynomials import Term
 from asmgen.tools.proofs.addressrun import AddressReport
-from asmgen.tools.proofs.comparedsides import TRUTH, End
+from asmgen.tools.proofs.comparedsides import SIDES, End
 from asmgen.tools.proofs.termvalues import Makings, TermValues
 
 _LOOKED_AT = 64
@@ -27,7 +27,7 @@ class ShownParts:
         self._truths = [*_truths(report)]
         self._made = [makings.of(term) for term, _ in self._truths]
         parts = [term for one in report.sequences if one.what in ("address", "offset") for term in one.terms if term is not None]
-        parts += [end.term for end in ends if end.what != TRUTH]
+        parts += [end.term for end in ends if end.what not in SIDES]
         self._elsewhere = 0
         for term in dict.fromkeys(parts):
             self._elsewhere |= makings.of(term)
