@@ -15,6 +15,7 @@ _ROW = "s_lshl_b32 s3, s2, 2\n"
 _NONE, _ALL = "s_cselect_b64 exec, 0, exec\n", "s_cselect_b64 exec, exec, 0\n"
 _SHIFTED, _ROWS = "s_lshr_b32 s90, s2, {}\n", ("20", "30")
 _SIGN = "s_sub_u32 s91, s2, {}\ns_and_b32 s91, s91, 0x80000000\ns_mov_b32 s90, 0\n"
+_OF_ONE = "s_bfm_b64 exec, 1, 63\ns_lshr_b32 s90, s2, 20\ns_mov_b32 s91, -1\n"
 _LIMITS = "0x100000", "0x40000000"
 _CARRY = "v_mov_b32 v4, s2\nv_mov_b32 v5, {}\nv_add_co_u32 v5, vcc, v5, v4\n"
 _SUM = "v_readlane_b32 s93, v1, 63\ns_nop 3\n"
@@ -41,6 +42,8 @@ MASKS = {
     "a bit that is set": (_SHIFTED + "s_sub_u32 s90, 63, s90\ns_mov_b64 exec, 0\ns_bitset1_b64 exec, s90\n", _ROWS),
     "a pair": (_SIGN + "s_mov_b64 exec, s[90:91]\n", _LIMITS), "its upper half": (_SIGN + "s_mov_b32 exec_hi, s91\n", _LIMITS),
     "one that is left out": (_SIGN + "s_and_saveexec_b64 s[92:93], s[90:91]\n", _LIMITS),
+    "what is kept of one": (_OF_ONE + "s_{}_saveexec_b64 s[92:93], s[90:91]\n", ("or", "and")),
+    "what a contrary keeps": (_OF_ONE + "s_{}_saveexec_b64 s[92:93], s[90:91]\n", ("andn2", "andn1")),
     "one that selects": (_SIGN + "v_mov_b32 v4, 0\nv_cndmask_b32 v1, v4, v1, s[90:91]\n", _LIMITS),
     "VCC": (_SIGN + "s_mov_b64 vcc, s[90:91]\nv_mov_b32 v4, 0\nv_cndmask_b32 v1, v4, v1, vcc\n", _LIMITS),
     "carries": (_CARRY + "s_andn2_b64 exec, exec, vcc\n", ("0xfff00000", "0xc0000000")),
