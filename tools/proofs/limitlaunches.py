@@ -416,8 +416,8 @@ class LimitCheck:
         if formula.inner:
             off = off - (otherwise or samples.unwrapped(self._without)).of(formula.part)
         rows = np.flatnonzero(left & (off != 0))
-        if formula.sequence.what == TRUTH and rows.size and self.guards.in_loop(formula.sequence.instruction):
-            rows = rows[self._in_its_round(values, formula, off[rows], rows)]
+        if formula.sequence.what == TRUTH and rows.size:
+            rows = rows[self._in_its_round(values, formula, off[rows], rows) | self._decides_otherwise(values, formula, otherwise)[rows]]
         if rows.size and formula.accesses:
             rows = rows[self._falling(samples, formula, off[rows], rows)]
         for decision in formula.open if rows.size else ():
@@ -432,6 +432,15 @@ class LimitCheck:
         """Where a side of a comparison is not below 0 as launches show it: what is left of a loop is, in rounds that a launch has not."""
         (side,) = formula.sequence.terms
         return np.asarray(values.of(side or (), rows) >= off, bool)
+
+    def _decides_otherwise(self, values: TermValues, formula: _Formula, otherwise: TermValues | None) -> Truths:
+        """Where a comparison in no loop has another truth than as launches show it, whatever its sides are."""
+        found, at = np.zeros(values.samples, bool), formula.sequence.instruction
+        if otherwise is not None and not self.guards.in_loop(at):
+            waves = formula.sequence.waves
+            for term in {one for wave in waves for one in self.report.truths.get((id(at), wave), ()) if one is not None}:
+                found |= values.of(term) != otherwise.of(term)
+        return found
 
     def _near(self, values: TermValues, term: Term, rows: NDArray[np.int64]) -> Truths:
         """Where an address, if nothing of it is cut, lies beside its pointer: farther than pointers are apart, it would look like one at
