@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -57,10 +58,14 @@ def is_fast(variant: Variant) -> bool:
         and not {"last_resort", "dropout"} & {one for one, value in variant.further if value}
 
 
+def fast_variants() -> Iterator[tuple[str, Variant]]:
+    """Of each tile the first that is declared, which is the family's choice: what waits more is further from any limit."""
+    for name in ("gemm-bf16", "gemm-fp8", "attention-forward"):
+        yield from {(name, one.tile): (name, one) for one in reversed(family(name).variants("gfx942")) if is_fast(one)}.values()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "variant"), [(name, variant) for name in ("gemm-bf16", "gemm-fp8", "attention-forward")
-                                               for variant in family(name).variants("gfx942")
-                                               if is_fast(variant)], ids=str)
+@pytest.mark.parametrize(("name", "variant"), list(fast_variants()), ids=str)
 def test_no_variant_passes_what_was_reached(objdump: tuple[str, ...], name: str, variant: Variant) -> None:
     """Each fast variant of gfx942 in a launch that fills the GPU, on both GPUs; the largest tiles come near."""
     library = family(name)
