@@ -78,8 +78,8 @@ def nearest(ratios: Array, dtype: str) -> Array:
 
 def expected(blocks_: Array, dtype: str, rule: str) -> Array:
     """The values of blocks [count, 32]; NaN where the scale is."""
-    values = blocks_.astype(np.float64)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # signalling NaN among the patterns
+        values = blocks_.astype(np.float64)
         bytes_ = bytes_of(np.abs(values).max(1), dtype, rule)[:, None]
     scales = 2.0 ** (bytes_ - 127.0)
     return np.where(bytes_ == 255, np.nan, nearest(np.where(bytes_ == 255, 0.0, values) / scales, dtype) * scales)
