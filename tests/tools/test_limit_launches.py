@@ -217,10 +217,11 @@ def test_launches_come_where_a_base_does_after_more_rounds() -> None:
     built = build_kernel(family("gemm-bf16"), "gfx950", {"tile": "1x4x1024", "schedule": "dot-products"}, verify=False)
     contract, build = built.kernel.contract, built.kernel.parameters
     short, base, whole = (contract.resolve_run({**build, **one}) for one in (
-        {"m": 1, "n": 2, "k": 8}, {"m": 300, "n": 40, "k": 5, "lda": 16, "ldb": 16}, {"m": 7, "n": 8, "k": 64}))
+        {"m": 1, "n": 2, "k": 8}, {"m": 300, "n": 40, "k": 5, "lda": 16, "ldb": 16, "beta": 2.0}, {"m": 7, "n": 8, "k": 64}))
     longer = list(longer_launches(contract, short, [base], [whole]))
     found = [{name: one[name] for name in ("m", "n", "k", "lda") if name in one} for one in longer]
     assert {"m": 1, "n": 2, "k": 69, "lda": 80} in found and {"m": 300, "n": 40, "k": 69, "lda": 80} in found
+    assert {one["beta"] for one in longer} == {2.0}, "code that reads C runs by beta alone"
     assert {"m": 307, "n": 2, "k": 8} in found and not list(longer_launches(contract, short, [], [whole]))
     made = list(islice(acting_launches(contract, build, [short], lambda values: values["k"] < 70, longer), 100))
     assert made[0] in longer and all(one["k"] < 70 for one in made)

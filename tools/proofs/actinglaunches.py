@@ -29,16 +29,21 @@ TRIES = 3
 
 def longer_launches(contract: KernelContract, short: Values, bases: Sequence[Values], ran: Sequence[Values]) -> Iterator[dict[str, Any]]:
     """Launches that come where one of the bases does, after more rounds or in more tiles: one number is as large as those of a base and of
-    another launch that ran are together, and so is what follows from sizes, as strides do, or that follows again. The others are as in a
-    short launch or in the base."""
+    another launch that ran are together, and so is what follows from sizes, as strides do, or that follows again. Other sizes are as in a
+    short launch or in the base; what is no size, as the factor of C, is as in the base, as code may come there by it alone."""
     own = [one for one in contract.parameters if one.kind == "run" and one.type is int]
     follow = [one.name for one in own if one.default_from]
-    for base, beside in ((one, other) for one in bases for other in (short, one)):
+    for base, beside in ((one, other) for one in bases for other in (_sizes_of(short, one), one)):
         for name in [one.name for one in own if not one.default_from and type(base.get(one.name)) is int]:
             for other in {other[name]: other for other in ran if type(other.get(name)) is int}.values():
                 longer = given_numbers(contract, beside) | {name: base[name] + other[name]}
                 yield longer
                 yield longer | {one: base[one] + other[one] for one in follow if one in base and one in other}
+
+
+def _sizes_of(short: Values, base: Values) -> dict[str, Any]:
+    """The base with the sizes of a short launch."""
+    return {**base, **{name: value for name, value in short.items() if type(value) is int}}
 
 
 def acting_launches(contract: KernelContract, build: Values, bases: Sequence[Values], fits: Callable[[dict[str, Any]], bool],
