@@ -99,7 +99,7 @@ def test_commands_name_the_file_on_a_full_disk(capsys: pytest.CaptureFixture[str
 
 def test_a_standard_output_that_is_full() -> None:
     with open("/dev/full", "w") as full:
-        ended = subprocess.run([sys.executable, "-m", "asmgen", "layout", "v_mfma_f32_16x16x16_f16"], stdout=full,
+        ended = subprocess.run([sys.executable, "-m", "asmgen.tools.cli", "layout", "v_mfma_f32_16x16x16_f16"], stdout=full,
                                stderr=subprocess.PIPE, text=True, check=False, cwd=Path(files.__file__).parent.parent)
     sentence = "asmgen: the standard output: cannot be read or written: No space left on device\n"
     assert (ended.returncode, ended.stderr) == (2, sentence)

@@ -73,12 +73,11 @@ class Tree:
 
 
 def room(module: str) -> str:
-    """The room of a module: isa, regalloc, a folder of asmgen/, kernels, tools, "host"; "asmgen" for the package itself. What runs the
-    package is a tool: it names the command line."""
+    """The room of a module: isa, regalloc, a folder of asmgen/, kernels, tools, "host"; "asmgen" for the package itself."""
     parts = module.split(".")
     if len(parts) < 2:
         return "asmgen"
-    return "host" if parts[1] in HOST else "tools" if parts[1] == "__main__" else parts[1]
+    return "host" if parts[1] in HOST else parts[1]
 
 
 def module_name(root: Path, path: Path) -> str:
@@ -300,7 +299,6 @@ def test_every_layer_and_judge_is_read(project: Tree) -> None:
     assert any(is_judge(module) for module in project.modules)
     assert any(is_judged(module) for module in project.modules)
     assert not any("asmgen.asmgen" in module for module in project.modules)
-    assert any(item.source == "asmgen.__main__" and room(item.target) == "tools" for item in project.imports)
 
 
 def test_folders_stand_inside_the_package_as_links() -> None:
