@@ -29,6 +29,17 @@ def test_what_scc_was_at_branches_follows_from_counts() -> None:
     assert branch_outcomes(sample(), [(4, 4, 0, 0, 4, 4, 0, 0), (2, 2, 2, 2, 2, 2, 0, 0)]) == {1: {False, True}}
 
 
+def test_of_a_branch_that_ends_the_program_nothing_is_told() -> None:
+    """No count says whether code went on behind it; of the same branch with an instruction behind it one does."""
+    k = Builder("k", "gfx950")
+    k.label("first")
+    k.s_cmp_eq_u32(s[0], 0)  # 0
+    k.s_cbranch_scc1("first")  # 1
+    assert branch_outcomes(k.program(), [(3, 3)]) == {}
+    k.s_endpgm()  # 2
+    assert branch_outcomes(k.program(), [(3, 3, 1)]) == {1: {False, True}}
+
+
 def test_padding_after_the_end_does_not_count() -> None:
     found = executed(sample(), [(4, 4, 0, 0, 4, 4, 0, 0)])
     assert found == Executed(4, 6, (2, 3))

@@ -140,9 +140,9 @@ def placed(program: Program, position: int) -> str:
 
 
 def branch_outcomes(program: Program, counts: Iterable[Sequence[int]]) -> dict[int, set[bool]]:
-    """By position, what SCC was at branches on it in launches of these counts. Nothing is told of a branch that a label follows: code also
-    comes there from elsewhere."""
-    labels, found = set(program.labels.values()), dict[int, set[bool]]()
+    """By position, what SCC was at branches on it in launches of these counts. Nothing is told of a branch that a label follows, as code
+    also comes there from elsewhere, nor of the last instruction."""
+    labels, found = {*program.labels.values(), len(program.instructions)}, dict[int, set[bool]]()
     branches = [(place, one.name == "s_cbranch_scc1") for place, one in enumerate(program.instructions)
                 if one.name in ("s_cbranch_scc0", "s_cbranch_scc1") and place + 1 not in labels]
     for row in counts:
