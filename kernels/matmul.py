@@ -14,7 +14,7 @@ import numpy as np
 
 from asmgen.isa.quote import printable
 from asmgen.kernels.matrixlists import addresses, check_apart, check_matrices, count_of, for_each_row, is_own, located_alike, member
-from asmgen.kernels.matrixscales import BLOCK, blocks_of, ones
+from asmgen.kernels.matrixscales import BLOCK, blocks_of, ones, without_empty_blocks
 from asmgen.kernels.productplan import (
     ALIGNMENT,
     EIGHTS,
@@ -236,6 +236,8 @@ def _ready(of: Called, tensors: dict[str, Any], alpha: float, beta: float, devic
     """Check the product of these tensors, or of copies of A and B where those are not `copied` yet and a kernel is much faster on them."""
     device = device_of(of, tensors["a"], device)
     a, b = _with_columns(of, tensors["a"], tensors["b"], stream)
+    if a is not tensors["a"]:
+        tensors = without_empty_blocks(tensors)
     tensors, out = {**tensors, "a": a, "b": b}, tensors["d"]
     check_writable(out, of.name)
     places = {name: located("out" if name == "d" else name, tensor, of.name) for name, tensor in tensors.items()}

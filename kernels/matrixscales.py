@@ -56,6 +56,18 @@ def blocks_of(m: int, n: int, k: int) -> dict[str, tuple[int, int]]:
     return {"a_scale": (m, across), "b_scale": (-(-n // BLOCK), across)}
 
 
+def without_empty_blocks(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors of a product whose K is 0, without scales of its blocks: there are none, and nothing that they would scale."""
+    of_d = _shape(tensors["d"])
+    blocks = blocks_of(of_d[-2], of_d[-1], 0) if len(of_d) > 1 else {}
+    return {name: one for name, one in tensors.items() if name not in blocks or _shape(one)[-2:] != blocks[name]}
+
+
+def _shape(tensor: Any) -> Axes:
+    """The axes of what may be no tensor, which `located` refuses later."""
+    return tuple(getattr(tensor, "shape", ()))
+
+
 def _in_blocks(held: Axes, rows: int, blocks: tuple[int, int], batch: Axes) -> bool:
     """Whether scales belong to blocks and to nothing else."""
     return _ends(held, blocks, batch) and (blocks[1] > 1 or math.prod(held) not in (1, rows))

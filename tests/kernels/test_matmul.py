@@ -248,6 +248,15 @@ def test_axes_without_elements(shape: tuple[int, int, int]) -> None:
     assert len(listed) == 2 and (listed[0] == 3).all() and (listed[1] == 5).all()
 
 
+def test_blocks_of_scales_that_no_column_of_k_has() -> None:
+    a, b, c = np.empty((5, 0), E4M3), np.empty((0, 7), E4M3), np.ones((5, 7), BF16)
+    scales = {"a_scale": np.empty((5, 0), np.float32), "b_scale": np.empty((1, 0), np.float32)}
+    with EmulatedDevice("gfx950") as device:
+        assert (gemm.matmul(a, b, c=c, beta=2.0, device=device, **scales) == 2).all()
+        with pytest.raises(gemm.TensorError, match=r"b_scale of gemm.matmul must have 1, 7 or \[1, 1\] scales, got the shape \[2, 0\]"):
+            gemm.matmul(a, b, c=c, beta=2.0, device=device, a_scale=scales["a_scale"], b_scale=np.empty((2, 0), np.float32))
+
+
 @pytest.mark.parametrize(("shape", "strides", "own"), [
     ((3, 4), (4, 1), True), ((3, 4), (3, 1), False), ((3, 4), (0, 1), False), ((1, 4), (0, 1), True), ((0, 4), (0, 1), True),
     ((4, 2), (2, 3), True), ((4, 2), (1, 3), False), ((2, 3, 4), (4, 8, 1), True), ((3, 4), (-4, 1), True),
