@@ -89,6 +89,18 @@ def test_parts_of_vectors_that_mean_nothing_are_a_note() -> None:
     assert found(STORE) == ["note"]
 
 
+def test_the_upper_half_of_a_sum_of_which_the_lower_one_is_read() -> None:
+    # clang adds 32 bits to a product so; v7 reaches the carry of v9 alone.
+    sums = "v_mov_b32 v6, 0\nv_mad_u64_u32 v[8:9], s[20:21], s10, v2, v[6:7]\n"
+    assert found(f"{sums}buffer_store_dword v8, v1, s[4:7], 0 offen") == ["note"]
+    assert found(f"{sums}v_ashrrev_i32 v9, 31, v8\nbuffer_store_dwordx2 v[8:9], v1, s[4:7], 0 offen") == ["note"]
+    assert found(f"{sums}buffer_store_dwordx2 v[8:9], v1, s[4:7], 0 offen") == ["warning"]
+    lower = sums.replace("v_mov_b32 v6", "v_mov_b32 v7")
+    assert found(f"{lower}buffer_store_dword v8, v1, s[4:7], 0 offen") == ["warning"]
+    written = f"v_mov_b32 v7, 0\n{sums}"
+    assert found(f"{written}buffer_store_dwordx2 v[8:9], v1, s[4:7], 0 offen") == []
+
+
 def test_nothing_is_said_without_a_descriptor_and_a_note_of_a_fragment() -> None:
     assert found("s_mov_b64 exec, s[20:21]", "") == []
     assert found("s_add_u32 s9, s4, s3") == ["warning"]

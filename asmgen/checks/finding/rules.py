@@ -152,8 +152,8 @@ _TABLE = (
          "When the instruction runs for the first time, nothing on any way from the beginning has written the register, and the descriptor "
          "does not fill it either. It holds what another kernel left there: an EXEC, an M0, an address or an accumulator of chance. It is "
          "a note where bits are only moved, selected or converted, masks combined, or a store's data meant, as compilers let parts "
-         "that mean nothing go that way, and in a text that reads many such registers, which is a piece of a kernel. Only kernels "
-         "with a descriptor are judged, and none that call."),
+         "that mean nothing go that way, where the upper half of a sum is meant of which the lower one alone is read, and in a text that "
+         "reads many such registers, which is a piece of a kernel. Only kernels with a descriptor are judged, and none that call."),
     LintRule("A001", "error", "code that cannot be read",
          "Of `asmgen audit`: the file, an archive's member, a code object or one of its kernels cannot be opened, or has an instruction "
          "that asmgen does not know. The message says which and why. Nothing else is known of it; the audit goes on with the next."),

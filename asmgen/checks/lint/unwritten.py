@@ -21,6 +21,7 @@ _JUMPS = CALLS | {"s_setpc_b64", "s_rfe_b64"}
 _COMPUTES = re.compile(r"v_((?!mov|cvt|pack)\w*_(f16|bf16|f32|f64)|(add|sub|mul|mad)\w*_[iu](16|24|32|64))$")
 _COMPUTES_SCALARS = re.compile(r"s_(add|sub|mul|cmp|lshl\d_add)")
 _ACCUMULATES = re.compile(r"v_(pk_)?f?mac_|v_dot\w+c_|v_smfmac_")
+_SUMS_PAIRS = re.compile(r"v_mad_[iu]64_[iu]32$")
 _CANCELS = re.compile(r"[sv]_(xor|sub|cmp)\w*_[biu]\d+$")  # of a register and itself the result is known whatever it holds
 _FRAGMENT = 4  # where more than one instruction of so many does it, the text is a piece of a kernel
 
@@ -46,7 +47,8 @@ def unwritten_findings(program: Program, flow: ControlFlow, liveness: Liveness, 
         if mask:
             instruction = program.instructions[read.position]
             names = ", ".join(mask_names(mask))
-            severity = "note" if fragment or not _matters(instruction, mask) else "warning"
+            carried = fragment or not _matters(instruction, mask) or not _matters_above(instruction, mask, liveness, read.position)
+            severity = "note" if carried else "warning"
             yield LintFinding("R005", severity, f"{instruction.text} reads {names} before anything has written "
                               f"{'them' if mask.bit_count() > 1 else 'it'}; waves do not begin with {names} either", None, instruction,
                               position=read.position)
@@ -130,3 +132,15 @@ def _matters(instruction: Instruction, mask: int) -> bool:
             addressed &= ~operand.mask
     return bool(mask & addressed)
 
+
+
+def _matters_above(instruction: Instruction, mask: int, liveness: Liveness, position: int) -> bool:
+    """Whether a sum of two registers uses the upper one of what it adds; compilers add 32 bits so, and read the lower result alone."""
+    if not _SUMS_PAIRS.match(instruction.name):
+        return True
+    result, added = instruction.operands[0], instruction.operands[-1]
+    if not isinstance(result, Reg) or not isinstance(added, Reg):
+        return True
+    number, index = liveness.locate(position)
+    read_later = liveness.block_masks(number)[index + 1]
+    return mask != added[1].mask or bool(read_later & result[1].mask)
