@@ -17,6 +17,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "emulator": (1, 1, 128, 2),
     "evidence": (),
     "facts": (2,),
+    "few_rows": ("gemm-bf16", "MI355X", 2),
     "formats": (1, 1),
     "gemm": (64, 64, 64, 1),
     "launch": (50,),
