@@ -18,7 +18,7 @@ from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
 from asmgen.tools.proofs.disjointwrites import WriteCheck
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN
 from asmgen.tools.proofs.proofclasses import given_launches
-from asmgen.tools.proofs.writeclaim import further_launches, write_claim
+from asmgen.tools.proofs.writeclaim import further_launches, larger_launches, write_claim
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.running.build import build_kernel
 
@@ -136,3 +136,22 @@ def test_rows_of_a_product_are_apart_whatever_the_stride_is() -> None:
     assert wrong.overlap() is not None
     whole = [launch["k"] for launch in further_launches(contract, build) if (launch["m"], launch["n"]) == (128, 64)]
     assert set(whole) >= set(range(64, 14 * 64 + 1, 64)), "each end of a loop may store whole tiles by code of its own"
+
+
+@pytest.mark.parametrize(("kernel", "long", "short"), [("attention-forward", "sq", "sk"), ("attention-backward", "sk", "sq")])
+def test_a_launch_of_many_workgroups_has_loops_of_one_tile(kernel: str, long: str, short: str) -> None:
+    """Workgroups are many by queries forward and by keys backward; the loop goes over the other one, which follows from it by default."""
+    library = family(kernel)
+    contract = library.contract_of(library.variants("gfx950")[0])
+    found = [launch for launch in larger_launches(contract, contract.resolve_build({})) if launch.get(long, 0) > 1024]
+    assert [launch[long] for launch in found] == [4096] and [launch[short] for launch in found] == [256]
+
+
+def test_a_stride_stays_as_large_as_its_rows() -> None:
+    """A stride follows from the size of rows, and the contract refuses a smaller one."""
+    library = family("gemm-bf16")
+    contract = library.contract_of(library.variants("gfx950")[0])
+    build = contract.resolve_build({})
+    for launch in larger_launches(contract, build):
+        values = contract.resolve_run({**build, **launch})
+        assert int(values["ldd"]) >= int(values["n"])

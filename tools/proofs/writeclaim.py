@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain, combinations, islice
 from typing import Any
 
 from asmgen.author.contract.contract import KernelContract, Values
@@ -134,19 +134,30 @@ def larger_launches(contract: KernelContract, build: Values) -> Iterator[dict[st
         if parameter.kind == "run" and type(parameter.default) is int and not parameter.default_from}
     for name, size in small.items():
         best: dict[str, Any] | None = None
-        with_it = {parameter.name: size for parameter in contract.parameters if parameter.default_from == name and parameter.type is int}
         for doubled in range(1, _DOUBLED):
             if not isinstance(size, int) or isinstance(size, bool):
                 break
-            for others in (with_it, {}):  # the loop of attention does not grow with its queries
-                larger = {**small, **others, name: size << doubled}
-                if groups_of(contract, build, small) < groups_of(contract, build, larger) <= _MOST_GROUPS:
-                    best = larger
-                    break
+            larger = {**small, name: size << doubled}
+            if groups_of(contract, build, small) < groups_of(contract, build, larger) <= _MOST_GROUPS:
+                best = larger
         if best is not None:
+            best = _shortest(contract, build, best, name, small)
             yield best
             yield from _fewer(contract, build, best, (2, 3))
     yield from _fewer(contract, build, given[0], (2, 3))
+
+
+def _shortest(contract: KernelContract, build: Values, launch: dict[str, Any], name: str, small: Mapping[str, Any]) -> dict[str, Any]:
+    """The launch with that size, and each that follows from it, as small as workgroups stay as many: the loop of attention does not grow
+    with its queries, and its workgroups backward do not with anything but keys."""
+    following = [one.name for one in contract.parameters if one.default_from == name and one.type is int]
+    groups, sizes = groups_of(contract, build, launch), [name, *following]
+    for count in range(len(sizes), 0, -1):
+        for some in combinations(sizes, count):
+            shorter = {**launch, **dict.fromkeys(following, launch[name]), **dict.fromkeys(some, small[name])}
+            if groups_of(contract, build, shorter) == groups:
+                return shorter
+    return launch
 
 
 def _fewer(contract: KernelContract, build: Values, launch: dict[str, Any], counts: Sequence[int]) -> Iterator[dict[str, Any]]:
