@@ -18,7 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 
 import click
@@ -34,10 +34,12 @@ from asmgen.kernels.registry import family as find_family
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges
 from asmgen.tools.mutantruns import Runs
+from asmgen.tools.proofs.algebrarun import SEED
 from asmgen.tools.proofs.hashrun import HashReport, run_hashes
 from asmgen.tools.proofs.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, worst
-from asmgen.tools.proofs.proofclasses import given_launches, more_launches
-from asmgen.tools.proofs.runclaims import index_claim
+from asmgen.tools.proofs.proofclasses import given_launches, longer_loops, more_launches
+from asmgen.tools.proofs.runclaims import index_claim, steps_of
+from asmgen.tools.proofs.strainedruns import on_floats
 from asmgen.tools.proofs.textclaims import errata_claim, race_claim
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.running.build import Built, build_kernel
@@ -79,39 +81,52 @@ def text_claim(built: Built, mutant: Mutant) -> Claim:
 
 
 class OrderJudge:
-    """Whether mutants make each element by the expression of the built kernel; remembers what the unchanged program makes."""
+    """Whether mutants make each element by the expression of the built kernel; remembers what the unchanged program makes. Floats show
+    which launches execute a mutant's instruction: given ones, those with loops a step longer each time, and drawn ones."""
 
     def __init__(self, family: Family, built: Built) -> None:
         self._family, self._built = family, built
         contract, build = built.kernel.contract, built.kernel.parameters
-        self._ahead = chain(reversed(given_launches(contract, build)), more_launches(contract, build))
-        self._known: list[tuple[Mapping[str, Any], HashReport]] = []
+        self._ahead = chain(reversed(given_launches(contract, build)), longer_loops(contract, build, steps_of(family, built)),
+                            more_launches(contract, build))
+        self._known: list[tuple[Mapping[str, Any], tuple[int, ...]]] = []
+        self._reports: dict[int, HashReport] = {}
         self._positions = {id(instruction): position for position, instruction in enumerate(built.kernel.program.instructions)}
 
     def claim(self, mutant: Mutant) -> Claim:
         """Refuted by the first launch that executes the mutant and has other expressions; proven where a few have the same."""
         position = self._positions[id(mutant.original)]
         same = 0
-        for values, report in self._through(position):
+        for number in self._through(position):
+            values = self._known[number][0]
+            if number not in self._reports:
+                self._reports[number] = run_hashes(self._family, self._built, values)
             other = run_hashes(self._family, self._built, values, program=mutant.program)
-            if not report.equal(other):
+            if not self._reports[number].equal(other):
                 return Claim(ORDER, REFUTED, "one launch")
             same += 1
             if same == _SAME:
                 return Claim(ORDER, PROVEN, f"{same} launches that execute it")
         return Claim(ORDER, UNKNOWN, f"{same} launches that execute it", (), "no more launches execute it")
 
-    def _through(self, position: int) -> Iterator[tuple[Mapping[str, Any], HashReport]]:
-        """The launches whose unchanged program executes an instruction; new ones are run at need."""
-        for known in [*self._known]:
-            if known[1].launch.counts[position]:
-                yield known
+    def _through(self, position: int) -> Iterator[int]:
+        """The numbers of launches whose unchanged program executes an instruction; new ones are run at need."""
+        for number in count():
+            if number == len(self._known) and not self._another():
+                return
+            if self._known[number][1][position]:
+                yield number
+
+    def _another(self) -> bool:
+        """Whether there is one more launch; one that fails on floats is none."""
         contract, build = self._built.kernel.contract, self._built.kernel.parameters
         for launch in self._ahead:
             values = contract.resolve_run({**build, **launch})
-            self._known.append((values, run_hashes(self._family, self._built, values)))
-            if self._known[-1][1].launch.counts[position]:
-                yield self._known[-1]
+            counts, _ = on_floats(self._family, self._built, None, values, SEED)
+            if counts:
+                self._known.append((values, counts))
+                return True
+        return False
 
 
 def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: IndexJudge, order: OrderJudge, met: MetEdges,

@@ -16,15 +16,16 @@ from asmgen.author.contract.problem import FIRST_HUGE, strained
 from asmgen.author.family.family import Family
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.mutants.mutants import Mutant
-from asmgen.checks.mutants.valuemutants import MAXIMUM, value_mutants
+from asmgen.checks.mutants.valuemutants import K_ORDER, MAXIMUM, value_mutants
 from asmgen.isa.registers import s
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
 from asmgen.toolchain import assemble
+from asmgen.tools import mutantproofs
 from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges, compares_floats, fed_comparisons
 from asmgen.tools.mutantproofs import SAME_BITS, OrderJudge, changes_no_bit
-from asmgen.tools.proofs import addressclaim, runclaims
+from asmgen.tools.proofs import addressclaim, orderclaim, runclaims
 from asmgen.tools.proofs.addressclaim import Launched
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
 from asmgen.tools.proofs.algebrarun import run_algebra
@@ -250,6 +251,21 @@ def test_time_that_is_over_proves_nothing() -> None:
 def test_the_order_of_a_row_sum_is_its_own() -> None:
     library = family("02-row-sum")
     assert order_claim(library, parsed_build(library.name, "gfx950")).status == PROVEN
+
+
+def test_launches_of_the_order_claim_execute_each_matrix_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without launches of longer loops those of the loop are executed nowhere: nothing is proven of them, nor told of a mutant there."""
+    library = family("gemm-bf16")
+    built = parsed_build(library.name, "gfx950", "tile=16x16x64")
+    within = next(mutant for mutant in value_mutants(built.kernel.program) if mutant.kind == K_ORDER)
+    monkeypatch.setattr(orderclaim, "ORDERS", ("lockstep",))
+    monkeypatch.setattr(mutantproofs, "more_launches", lambda *_: iter(()))
+    assert order_claim(library, built).status == PROVEN and OrderJudge(library, built).claim(within).status == REFUTED
+    for where in (orderclaim, mutantproofs):
+        monkeypatch.setattr(where, "longer_loops", lambda *_: iter(()))
+    claim = order_claim(library, built)
+    assert claim.status == UNKNOWN and "6 matrix instructions" in claim.reason and (claim.at or "").endswith(within.original.text)
+    assert OrderJudge(library, built).claim(within).status == UNKNOWN
 
 
 def test_statuses() -> None:

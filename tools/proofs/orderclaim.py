@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,43 +12,107 @@ from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
+from asmgen.tools.proofs.algebrarun import SEED
 from asmgen.tools.proofs.hashrun import HashReport, run_hashes
 from asmgen.tools.proofs.proof import ORDER, PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
-from asmgen.tools.proofs.proofclasses import given_launches
+from asmgen.tools.proofs.proofclasses import given_launches, longer_loops
+from asmgen.tools.proofs.runclaims import steps_of
+from asmgen.tools.proofs.strainedruns import covering, on_floats
 from asmgen.tools.running.build import Built
+from asmgen.tools.running.executed import placed, unexecuted
 from asmgen.tools.running.runner import run_kernel
 
 ORDERS = ("lockstep", "serial", "random:3")
 
 
 def order_claim(family: Family, built: Built, program: Program | None = None) -> Claim:
-    """The bits of outputs do not depend on the order of waves: the expression that makes each element is the same in three of them."""
-    contract, build = built.kernel.contract, built.kernel.parameters
-    given = given_launches(contract, build)
-    launch = given[0] if _adds_in_memory(program or built.kernel.program) else given[min(1, len(given) - 1)]
-    values = contract.resolve_run({**build, **launch})
-    scope, assumed, reports = "one launch", ["instructions give the same bits of the same operands each time"], list[HashReport]()
-    for order in ORDERS:
-        try:
-            report = run_hashes(family, built, values, order=order, program=program)
-        except AsmgenError as error:
-            return Claim(ORDER, UNKNOWN, scope, (), f"it fails: {error.sentence}", None, launch_shown(family, built, values, order))
-        first = reports[0] if reports else report
-        reports.append(report)
-        scope = f"order of waves, one launch of {sum(part.size for part in first.outputs.values())} elements in the orders " \
-                f"{', '.join(ORDERS[:len(reports)])}"
-        if first is report and report.decisions:
-            where = ", ".join(dict.fromkeys(one.text for one in first.decisions[:3]))
-            assumed.append(f"data decides alike at {len(first.decisions)} instructions ({where})")
-        for name, found in report.outputs.items():
-            other = (found != first.outputs[name]) & ~(report.unknown[name] | first.unknown[name])
-            if other.any():
-                why = f"element {np.argwhere(other)[0].tolist()} of {name} is another expression in the order {order} than in {ORDERS[0]}"
-                return Claim(ORDER, REFUTED, scope, tuple(assumed), why, None, launch_shown(family, built, values, order))
-    lost = next((name for report in reports for name, part in report.unknown.items() if part.any()), None)
-    if lost is not None:
-        return Claim(ORDER, UNKNOWN, scope, tuple(assumed), f"of elements of {lost} it is not known what made them")
-    return Claim(ORDER, PROVEN, scope, tuple(assumed))
+    """The bits of outputs do not depend on the order of waves: the expression that makes each element is the same in three of them.
+    Launches together execute each matrix instruction."""
+    judged = program or built.kernel.program
+    compared = _Compared(family, built, program)
+    for values in _launches(family, built, program):
+        wrong = compared.launch(values)
+        if wrong is not None:
+            return wrong
+    left = _matrix(judged, compared.counts)
+    if left:
+        return compared.claim(UNKNOWN, f"{len(left)} matrix instructions are executed by none of the launches", placed(judged, left[0]))
+    if compared.lost is not None:
+        return compared.claim(UNKNOWN, f"of elements of {compared.lost} it is not known what made them")
+    return compared.claim(PROVEN)
+
+
+def _launches(family: Family, built: Built, program: Program | None) -> list[Mapping[str, Any]]:
+    """One of one workgroup, of several where atomics in memory are. Where it does not execute all matrix instructions, floats show few that
+    do, of given launches and of those with loops a step longer each time."""
+    contract, build, judged = built.kernel.contract, built.kernel.parameters, program or built.kernel.program
+    given, shared = given_launches(contract, build), _adds_in_memory(judged)
+    first = contract.resolve_run({**build, **(given[0] if shared else given[min(1, len(given) - 1)])})
+    wanted = _matrix(judged, [])
+    left, found, counts = {*wanted}, list[Mapping[str, Any]](), list[tuple[int, ...]]()
+    others = (contract.resolve_run({**build, **one}) for one in chain(given, longer_loops(contract, build, steps_of(family, built))))
+    for values in chain([first], others):
+        if not left:
+            break
+        ran = on_floats(family, built, program, values, SEED)[0]
+        executed = {position for position in wanted if ran and ran[position]}
+        if executed & left:
+            found.append(values)
+            counts.append(tuple(position in executed for position in wanted))
+            left -= executed
+    few = covering(found, counts)
+    return [first, *few] if (shared or not few) and first not in few else few
+
+
+def _matrix(judged: Program, counts: list[tuple[int, ...]]) -> list[int]:
+    """The instructions of the matrix cores that ran in none of these launches."""
+    return [position for position in unexecuted(judged, counts) if "mfma" in judged.instructions[position].opcode.classes]
+
+
+class _Compared:
+    """Launches of a kernel, each in several orders of waves."""
+
+    def __init__(self, family: Family, built: Built, program: Program | None) -> None:
+        self._family, self._built, self._program = family, built, program
+        self.counts: list[tuple[int, ...]] = []
+        self.lost: str | None = None
+        self._elements, self._orders, self._decisions = 0, len(ORDERS), dict[int, str]()
+
+    def claim(self, status: str, reason: str = "", at: str | None = None, shown: Mapping[str, Any] | None = None) -> Claim:
+        """A claim about the launches so far."""
+        launches = f"{len(self.counts)} launches" if len(self.counts) > 1 else "one launch"
+        scope = f"order of waves, {launches} of {self._elements} elements in the orders {', '.join(ORDERS[:self._orders])}"
+        assumed = ["instructions give the same bits of the same operands each time"]
+        if self._decisions:
+            where = ", ".join(dict.fromkeys([*self._decisions.values()][:3]))
+            assumed.append(f"data decides alike at {len(self._decisions)} instructions ({where})")
+        return Claim(ORDER, status, scope, tuple(assumed), reason, at, shown)
+
+    def launch(self, values: Mapping[str, Any]) -> Claim | None:
+        """A launch in all orders: the claim where it is not the same in one as in the first, or fails."""
+        first: HashReport | None = None
+        for number, order in enumerate(ORDERS, 1):
+            self._orders = number
+            try:
+                report = run_hashes(self._family, self._built, values, order=order, program=self._program)
+            except AsmgenError as error:
+                return self.claim(UNKNOWN, f"it fails: {error.sentence}", shown=launch_shown(self._family, self._built, values, order))
+            first = self._begin(report) if first is None else first
+            for name, found in report.outputs.items():
+                other = (found != first.outputs[name]) & ~(report.unknown[name] | first.unknown[name])
+                if other.any():
+                    why = f"element {np.argwhere(other)[0].tolist()} of {name} is another expression in the order {order} than in " \
+                        f"{ORDERS[0]}"
+                    return self.claim(REFUTED, why, shown=launch_shown(self._family, self._built, values, order))
+            self.lost = self.lost or next((name for name, part in report.unknown.items() if part.any()), None)
+        return None
+
+    def _begin(self, report: HashReport) -> HashReport:
+        """The first order of a launch."""
+        self.counts.append(report.launch.counts)
+        self._elements += sum(part.size for part in report.outputs.values())
+        self._decisions |= {id(one): one.text for one in report.decisions}
+        return report
 
 
 def _adds_in_memory(program: Program) -> bool:

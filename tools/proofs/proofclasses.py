@@ -149,6 +149,14 @@ def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], S
             yield Lengths(parameter.name, *by_step)
 
 
+def longer_loops(contract: KernelContract, build: Values,
+                 steps: Callable[[Values], Sequence[int]] | None = None) -> Iterator[dict[str, Value]]:
+    """All launches of `lengths`, a step longer each time: prologues, a loop's phases and what follows it."""
+    for size in lengths(contract, build, steps):
+        yield from size.fine[:2]
+        yield from (launch for launch in size.coarse if launch not in size.fine[:2])
+
+
 def cut_steps(contract: KernelContract, build: Values, steps: Callable[[Values], Sequence[int]] | None = None) -> Iterator[dict[str, Any]]:
     """Launches whose last step is a part of one: an element to 16 bytes of them more than each quarter of a step, which waves and lanes
     share, in rows as far apart as whole steps are. Each part may have code of its own. Elements of a byte come last: others have fewer."""

@@ -112,11 +112,11 @@ class Ran:
 
         for launch in given_launches(contract, build):
             run(launch)
-        for size in lengths(contract, build, _steps_of(family, built)):
+        for size in lengths(contract, build, steps_of(family, built)):
             self._lengthen(size, run)
         for size in repeated_rows(contract, build) if never_round(judged, self.counts) else ():
             self._repeat(size, run, counted)
-        self._search(judged, chain(repeated_edges(contract, build), cut_steps(contract, build, _steps_of(family, built))), run, counted)
+        self._search(judged, chain(repeated_edges(contract, build), cut_steps(contract, build, steps_of(family, built))), run, counted)
         for launches in (several_rounds(contract, build), counted_launches(contract, build)):
             self._run_new(launches, run, counted)
         for launch in several_numbers(contract, build):
@@ -168,7 +168,7 @@ class Ran:
 
     def fits(self, family: Family, built: Built) -> Callable[[Mapping[str, Any]], bool]:
         """Whether a launch takes no more than twice what the longest one did, as far as its size says."""
-        steps = _steps_of(family, built)
+        steps = steps_of(family, built)
         own = [one.name for one in built.kernel.contract.parameters if one.kind == "run" and one.type is int and not one.default_from
                and one.default is None]
 
@@ -426,7 +426,7 @@ def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Pro
     return report.launch.counts, report.elements, [launch.counts for launch in report.launches], (report.nearest, report.sides)
 
 
-def _steps_of(family: Family, built: Built) -> Callable[[Values], Sequence[int]] | None:
+def steps_of(family: Family, built: Built) -> Callable[[Values], Sequence[int]] | None:
     """The steps of workgroups, where the family says them."""
     work = family.work
     if work is None:
