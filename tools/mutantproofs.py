@@ -7,7 +7,8 @@ must not be proven to compute the expressions of the kernel as it was built.
 One that is proven is run on the emulator with other data: where its outputs are the program's bit for bit, it changes no meaning. Launches
 must have met both sides of where each comparison turns that it feeds; else it is "not told" whether it does. One whose outputs are other
 expressions has the "same bits": a constant that is one unit in the last place off, say, changes results for other data, or for none. Else
-it is equivalent. All three are listed for a reader.
+it is equivalent. All three are listed for a reader, and so are "open" ones, which break only a rule on which the sources disagree: whether
+they change meaning is known of no hardware here, so they count as neither.
 The status is 1 where a mutant that changes meaning is proven.
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 import click
 
 from asmgen.author.family.family import Family
-from asmgen.checks.lint.facts import facts_of_code_object
+from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object
 from asmgen.checks.mutants.indexmutants import IndexMutants
 from asmgen.checks.mutants.mutants import Mutant, mutants
 from asmgen.checks.mutants.valuemutants import K_ORDER
@@ -34,6 +35,7 @@ from asmgen.kernels.registry import family as find_family
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.metedges import EQUIVALENT, NOT_TOLD, MetEdges
 from asmgen.tools.mutantruns import Runs
+from asmgen.tools.openrules import OPEN, open_rule
 from asmgen.tools.proofs.algebrarun import SEED
 from asmgen.tools.proofs.hashrun import HashReport, run_hashes
 from asmgen.tools.proofs.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, worst
@@ -66,18 +68,22 @@ class Table:
         of = Counter[str]()
         for (_, status), number in self.counts.items():
             of[status] += number
-        total = of.total() - of[EQUIVALENT] - of[SAME_BITS] - of[NOT_TOLD]
+        total = of.total() - of[EQUIVALENT] - of[SAME_BITS] - of[NOT_TOLD] - of[OPEN]
         rows = [f"{kind:24} {status:10} {number}" for (kind, status), number in sorted(self.counts.items())]
         share = f"{100 * of[REFUTED] / total:.1f} %" if total else "none"
         return [*rows, f"of {total} that change meaning {of[REFUTED]} refuted ({share}), {len(self.wrong)} proven",
-                f"{of[SAME_BITS]} of other expressions with the same bits, {of[NOT_TOLD]} not told",
+                f"{of[SAME_BITS]} of other expressions with the same bits, {of[NOT_TOLD]} not told, {of[OPEN]} open",
                 *(f"  proven: {one}" for one in self.wrong)]
 
 
 def text_claim(built: Built, mutant: Mutant) -> Claim:
     """Races and errata of a mutant."""
-    facts = facts_of_code_object(CodeObject.load(built.code_object))[built.kernel.resources.name]
+    facts = _facts(built)
     return worst([race_claim(mutant.program, facts), errata_claim(mutant.program, facts)])
+
+
+def _facts(built: Built) -> KernelFacts:
+    return facts_of_code_object(CodeObject.load(built.code_object))[built.kernel.resources.name]
 
 
 class OrderJudge:
@@ -130,11 +136,14 @@ class OrderJudge:
 
 
 def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: IndexJudge, order: OrderJudge, met: MetEdges,
-           seconds: float) -> Claim:
-    """The claim that a mutant may break; "equivalent" and the like for one that is proven and changes no bit of outputs."""
+           seconds: float, runs: Runs) -> Claim:
+    """The claim that a mutant may break; "equivalent" and the like for one that is proven and changes no bit of outputs, "open" for one of
+    which the sources do not agree whether it changes any."""
     if claimed == ORDER:
         return order.claim(mutant)
     claim = index_claim(family, built, seconds, mutant.program) if claimed == INDEX else text_claim(built, mutant)
+    if claim.status == UNKNOWN and claimed == TEXT and (said := open_rule(mutant, _facts(built), runs)) is not None:
+        return replace(claim, status=OPEN, reason=said)
     if claim.status != REFUTED and claimed == TEXT:  # a swizzle that is undone, a wait that another one covers or is only warned of
         run = index_claim(family, built, seconds, mutant.program)
         claim = run if run.status == REFUTED or claim.status == PROVEN else claim
@@ -175,9 +184,10 @@ def commands(kernels: tuple[str, ...], arch: str, count: int, seed: int, seconds
     for name in kernels or KERNELS:
         family = find_family(name)
         built = build_kernel(family, arch, next(default_builds(family, arch)), verify=False)
-        judge, order, met = IndexJudge(Runs(family, built, built.kernel), launches=6), OrderJudge(family, built), MetEdges(family, built)
+        runs = Runs(family, built, built.kernel)
+        judge, order, met = IndexJudge(runs, launches=6), OrderJudge(family, built), MetEdges(family, built)
         for mutant, claimed in drawn(built, count, seed):
-            claim = judged(family, built, mutant, claimed, judge, order, met, seconds)
+            claim = judged(family, built, mutant, claimed, judge, order, met, seconds, runs)
             table.counts[f"{claimed} {mutant.kind}", claim.status] += 1
             if claim.status == PROVEN:
                 table.wrong.append(f"{name}: [{mutant.kind}] {mutant} {claim.reason}")
