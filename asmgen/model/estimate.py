@@ -105,7 +105,7 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     clocked = _Clocked(timing, max(far.values(), default=0.0) * 1e6, found.products, in_loop,
                        timing["clock_odd_xcds"] if found.mixed else 0.0)
     whole, part = units * together / workgroups, last / (units * together)
-    free = found.load_free_ends if loop is not None else 0.0
+    free = found.load_free_ends
     of_first, of_further = _Loads(free), _Loads(free + between, together)
     usual = clocked.timed(further if rounds > 1 else first, work, whole, of_further if rounds > 1 else of_first)
     clk, loads = (further, of_further) if full else (first, of_first)

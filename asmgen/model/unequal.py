@@ -44,8 +44,8 @@ class Steps:
 
     def cycles(self, found: Profile | RunSummary) -> NDArray[np.float64]:
         """clk of each workgroup, at least those of its ends that no step can shorten."""
-        least = found.load_free_ends if found.main_loop is not None else 0.0
-        return np.asarray(np.maximum(found.cycles + self.missing * self.clk_of_step(found), least), np.float64)
+        clks = found.cycles + self.missing * self.clk_of_step(found)
+        return np.asarray(np.maximum(clks, found.load_free_ends), np.float64)
 
     def trips(self, found: Profile | RunSummary) -> NDArray[np.float64]:
         """How often each workgroup goes more than the timed one through the code of the main loop; 0 where there is none."""

@@ -110,3 +110,27 @@ def test_no_workgroup_is_shorter_than_its_load_free_ends() -> None:
     clks = steps.cycles(replace(found, loops=(replace(found.main_loop, flops=1.0),)))
     assert clks[0] == found.cycles and clks[1] == pytest.approx(found.cycles - 23 * 512, rel=0.01)
     assert clks[2] == pytest.approx(found.load_free_ends + 512, rel=0.05) and clks[3] >= found.load_free_ends
+
+
+def without_loop(loads: int, rate: float) -> Profile:
+    """Four waves that ask for so many KB each and wait for all of them."""
+    drain = "".join(f"s_waitcnt vmcnt({left})\nv_mov_b32 v8, v4\n" for left in range(loads - 1, -1, -1))
+    code = read_text(f"s_sleep {HEAD}\n{LOAD * loads}{drain}s_sleep {REST}\ns_endpgm\n", "gfx950")[0]
+    waves = [WaveTrace(0, wave, tuple(range(len(code.instructions))), (8,) * loads) for wave in range(4)]
+    return profile(code, waves, CHOSEN, "grid", far=FarMemory(rate, TRIP, 312))
+
+
+def test_a_launch_without_a_loop_has_its_bytes_and_its_ends() -> None:
+    """Nothing arrives before it is asked for: the bytes of all units do not pass while a unit computes its addresses, nor what follows the
+    last data. Where the unit itself takes longer, that is the launch's time as before."""
+    found = without_loop(8, 8)
+    assert found.main_loop is None
+    least = 64 * (HEAD + REST) + TRIP
+    assert least <= found.load_free_ends <= least + 100
+    assert without_loop(8, 64).load_free_ends == pytest.approx(found.load_free_ends, abs=16)
+    assert found.cycles == pytest.approx(found.load_free_ends + (4 * 8 - 1) * 1024 / 8, rel=0.01)
+    each = 3 * found.cycles / 2400e6
+    bound = estimate(found, 256, 1, Traffic(each * 13.8e12, 0, 0, 0, ""))
+    assert bound.limit == "l2" and bound.parts["compute units"] == pytest.approx(found.load_free_ends / 2400e6 + each, rel=1e-3)
+    free = estimate(found, 256, 1, Traffic(0.01 * each * 13.8e12, 0, 0, 0, ""))
+    assert free.parts["compute units"] == pytest.approx(found.cycles / 2400e6, rel=1e-3)
