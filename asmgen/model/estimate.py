@@ -88,27 +88,28 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     ends = found.prologue + found.epilogue if found.main_loop is not None else 0.0
     run = _run(found, steps)
     run += timing["traced_loops"] * (run - ends) if found.mixed else 0.0
-    alone = run
     loop, trips = found.main_loop, float(steps.trips(found)[0]) if steps is not None and alike else 0.0
     bounds = _together(load, loop, trips, copies).bounds(timing, found.far) if copies > 1 and load is not None else None
-    bound = bounds.least if bounds is not None else 0.0
-    run *= found.beside if copies > 1 else 1.0
-    first = max(run, bound)  # clk of a round, and of one after the first
     between = timing["workgroup_gap"]
-    further = max(first - ends * (1 - 1 / together) + between / together, bound)
     full, last = divmod(workgroups, units * together)
     rounds = full + (last > 0)
+    hidden = ends * (1 - 1 / together) - between / together  # clk that a round after the first one is shorter
+    usual_round = _Round(run, found.beside if copies > 1 else 1.0, bounds, hidden)
+    left = -(-last // (units * resident)) if last else copies  # copies on a unit in the last round
+    fewer = _together(load, loop, trips, left).bounds(timing, found.far) if left > 1 and load is not None else None
+    last_round = _Round(run, found.beside if left > 1 else 1.0, fewer, hidden)
+    first, further = usual_round.first, usual_round.further
     more = trips * loop.matrix_busy * loop.cycles if loop is not None else 0.0
     work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
     far = _far_seconds(timing, moved, found.level) if moved is not None else {}
-    in_loop = loop.matrix_busy * copies * alone / first if found.mixed and loop is not None else None
+    in_loop = loop.matrix_busy * copies * run / first if found.mixed and loop is not None else None
     clocked = _Clocked(timing, max(far.values(), default=0.0) * 1e6, found.products, in_loop,
                        timing["clock_odd_xcds"] if found.mixed else 0.0)
     whole, part = units * together / workgroups, last / (units * together)
     free = found.load_free_ends
-    of_first, of_further = _Loads(free), _Loads(free + between, together)
+    of_first, of_further, of_last = _Loads(free), _Loads(free + between, together), _Loads(free + between, resident * left)
     usual = clocked.timed(further if rounds > 1 else first, work, whole, of_further if rounds > 1 else of_first)
-    clk, loads = (further, of_further) if full else (first, of_first)
+    clk, loads = (last_round.further, of_last) if full else (last_round.first, of_first)
     final = clocked.timed(clk * found.last_round, work * part, whole * part, loads, part)
     spans = [clocked.at(first, usual.clock, whole, of_first)] * (full > 0) + [usual] * (full - 1) + [final] * (last > 0)
     flops = steps.total_flops(found) if steps is not None else found.flops * workgroups / resident
@@ -135,7 +136,7 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     seconds = parts[longest] + parts["launch"]
     limit = longest
     if longest == "compute units":
-        limit = _limit(found, bounds if bound > run else None, alone)
+        limit = _limit(found, bounds if bounds is not None and usual_round.bound > usual_round.run else None, run)
         if any(one.far for one in spans):
             limit = max(far, key=lambda name: far[name])
         elif limit == "matrix" and dense <= _AT_THE_CAP * _dense_clock(timing, found.products):
@@ -150,6 +151,37 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
 def _run(found: RunSummary, steps: Steps | None) -> float:
     """The clk of a workgroup, where all are alike; else of the timed one."""
     return float(steps.cycles(found)[0]) if steps is not None and steps.equal else float(found.cycles)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """clk of workgroups that are together on a unit: of one `alone`, which takes `beside` times as long among the others, and no less than
+    the bounds of all. In a round after the first one `hidden` clk of it are beside those before."""
+
+    alone: float
+    beside: float
+    bounds: ResourceBounds | None
+    hidden: float
+
+    @property
+    def bound(self) -> float:
+        """Of all that the unit's parts do; 0 where one workgroup is there."""
+        return self.bounds.least if self.bounds is not None else 0.0
+
+    @property
+    def run(self) -> float:
+        """Of a workgroup among the others."""
+        return self.alone * self.beside
+
+    @property
+    def first(self) -> float:
+        """Of a first round."""
+        return max(self.run, self.bound)
+
+    @property
+    def further(self) -> float:
+        """Of a round after the first one."""
+        return max(self.first - self.hidden, self.bound)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from asmgen.isa.timing import timing
 from asmgen.model.estimate import estimate, estimate_run
 from asmgen.model.farmemory import FarMemory
 from asmgen.model.loadfreeends import LoadBurst, load_free_ends
-from asmgen.model.profile import Profile, profile
+from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.runsummary import summary_of
 from asmgen.model.traffic import Traffic
 from asmgen.model.unequal import Steps
@@ -134,3 +134,28 @@ def test_a_launch_without_a_loop_has_its_bytes_and_its_ends() -> None:
     assert bound.limit == "l2" and bound.parts["compute units"] == pytest.approx(found.load_free_ends / 2400e6 + each, rel=1e-3)
     free = estimate(found, 256, 1, Traffic(0.01 * each * 13.8e12, 0, 0, 0, ""))
     assert free.parts["compute units"] == pytest.approx(found.cycles / 2400e6, rel=1e-3)
+
+
+def test_the_last_round_has_the_bounds_of_its_own_workgroups() -> None:
+    """Eight on a unit are bound by its path to memory, one that is there alone at last by itself. Where more are left, all of them are."""
+    found = replace(without_loop(64, 64), level="l2")
+    load = whole_load(found, traces_of(found))
+
+    def clk(workgroups: int) -> float:
+        return estimate(found, workgroups, 1, fitting=8, load=lambda: load).parts["compute units"] * 2400e6
+
+    def bound(count: int) -> float:
+        return load.times(count).bounds(CHOSEN, found.far).least
+
+    assert bound(4) > found.cycles > bound(1)
+    assert clk(8 * 256) == pytest.approx(bound(8), rel=1e-3)
+    assert clk(16 * 256) == pytest.approx(2 * bound(8), rel=1e-3)
+    assert clk(9 * 256) == pytest.approx(bound(8) + found.cycles, rel=1e-3)
+    assert clk(12 * 256) == pytest.approx(bound(8) + bound(4), rel=1e-3)
+    assert clk(12 * 256 + 1) == pytest.approx(bound(8) + bound(5), rel=1e-3)
+
+
+def traces_of(found: Profile) -> list[WaveTrace]:
+    """Of a profile of `timed`."""
+    costs = found.timeline.costs
+    return [WaveTrace(0, wave.wave, wave.positions, (8,) * sum(costs[at].traced for at in wave.positions)) for wave in found.timeline.waves]
