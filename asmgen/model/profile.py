@@ -95,7 +95,8 @@ class InstructionProfile:
 @dataclass(frozen=True)
 class Profile:
     """What the model says of the workgroups on one compute unit. `prologue` and `epilogue` are the clk before and after the loop that
-    takes longest, the mean of its waves; without a loop all is prologue. `load_free_ends` are as `RunSummary` has them."""
+    takes longest, the mean of its waves; without a loop all is prologue. `load_free_ends`
+    and `first_loads` are as `RunSummary` has them."""
 
     program: Program
     timing: Timing
@@ -108,6 +109,7 @@ class Profile:
     epilogue: float
     flops: float
     load_free_ends: float
+    first_loads: tuple[int, ...] = ()
 
     @property
     def cycles(self) -> int:
@@ -163,8 +165,8 @@ def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level
     loops = tuple(found for loop in control_flow(program).loops() if (found := analysis.loop(loop)) is not None)
     before, after = analysis.ends(_longest(loops, timeline.costs))
     flops = sum(timeline.costs[position].flops for wave in timeline.waves for position in wave.positions)
-    load_free = load_free_ends(timeline.bursts, before, after, timeline.cycles)
-    return Profile(program, timing, level, far, timeline, loops, analysis.instructions(), before, after, flops, load_free)
+    free, first_loads = load_free_ends(timeline.bursts, before, after, timeline.cycles)
+    return Profile(program, timing, level, far, timeline, loops, analysis.instructions(), before, after, flops, free, first_loads)
 
 
 def whole_load(found: Profile, traces: Sequence[WaveTrace]) -> UnitLoad:

@@ -18,13 +18,13 @@ from asmgen.program.program import Instruction
 @dataclass(frozen=True)
 class RunSummary:
     """Workgroups that were timed together on a compute unit, of so many `waves` in all. `load_free_ends` are the clk of their ends that
-    come on top of the time of their loads' bytes. `matrix_busy` is the share of `cycles` in which matrix cores work, `load` what all
-    instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it has matrix and transcendental
-    instructions, the class of its `products`, and whether it leaves all stores to what is after it, where a workgroup takes `storing` clk
-    from its first one to its last one. A workgroup of the last round takes `last_round` times as long as the others: fewer of them share
-    what far memory gives. The first round takes `cold` clk more, with an empty instruction cache. Where there are more workgroups on the
-    unit than were timed, each takes `beside` times as long. `needed_flops` are those of the launch's problem, where they are known: tiles
-    have more beyond its edges."""
+    come on top of the time of their loads' bytes, with the round trips of loads of the arguments `first_loads`. `matrix_busy` is the share
+    of `cycles` in which matrix cores work, `load` what all instructions ask of the unit's parts, None where nobody needs it. Of the main
+    loop: whether it has matrix and transcendental instructions, the class of its `products`, and whether it leaves all stores to what is
+    after it, where a workgroup takes `storing` clk from its first one to its last one. A workgroup of the last round takes `last_round`
+    times as long as the others: fewer of them share what far memory gives. The first round takes `cold` clk more, with an empty instruction
+    cache. Where there are more workgroups on the unit than were timed, each takes `beside` times as long. `needed_flops` are those of the
+    launch's problem, where they are known: tiles have more beyond its edges."""
 
     timing: Timing
     level: str
@@ -46,13 +46,15 @@ class RunSummary:
     needed_flops: float | None = None
     beside: float = 1.0
     storing: float = 0.0
+    first_loads: tuple[int, ...] = ()
 
 
 def summary_of(found: Profile, load: UnitLoad | None = None) -> RunSummary:
     """The summary of a profile."""
     return RunSummary(found.timing, found.level, found.far, float(found.cycles), found.prologue, found.epilogue,
                       found.load_free_ends, found.matrix_busy, found.flops, found.main_loop, load, transcendental(found),
-                      product_class(found), _stores_at_the_end(found), len(found.timeline.waves), storing=_storing(found))
+                      product_class(found), _stores_at_the_end(found), len(found.timeline.waves), storing=_storing(found),
+                      first_loads=found.first_loads)
 
 
 def transcendental(found: Profile) -> bool:

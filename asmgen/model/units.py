@@ -205,12 +205,12 @@ class VectorMemory:
         if cost.dma and lines:
             self._lds.dma(back - clocks, clocks)
         loads = cost.returns and lines and argument != PRIVATE
-        return UnitAccess(back, "wait vm", now, start, self._burst(start, back, trip) if loads else None)
+        return UnitAccess(back, "wait vm", now, start, self._burst(start, back, trip, argument) if loads else None)
 
-    def _burst(self, start: int, back: int, trip: int) -> LoadBurst:
+    def _burst(self, start: int, back: int, trip: int, argument: int) -> LoadBurst:
         """Of a load that the cache starts on, and whose data is there after its trip."""
         bursts = self.bursts
         if not bursts or start > bursts[-1].end:
-            bursts.append(LoadBurst(start, back, trip))
+            bursts.append(LoadBurst(start, back, trip, argument))
         bursts[-1].end = back
         return bursts[-1]

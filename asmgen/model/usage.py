@@ -134,6 +134,14 @@ class UnitLoad:
         return UnitLoad([[replace(wave, load_bytes=wave.load_bytes * share, flight=wave.flight * share) for wave in waves]
                          for waves in self.by_simd])
 
+    def farther(self, ratio: float) -> UnitLoad:
+        """The same with round trips that are so many times as long."""
+        return UnitLoad([[replace(wave, flight=wave.flight * ratio) for wave in waves] for waves in self.by_simd])
+
+    def in_flight(self, timing: Timing) -> float:
+        """The least clk by what vector memory may have on its way for a round trip."""
+        return sum(wave.flight for waves in self.by_simd for wave in waves) / timing["vmem_in_flight"]
+
     def bounds(self, timing: Timing, far: FarMemory) -> ResourceBounds:
         """What each unit needs."""
         together = [_sum(waves) for waves in self.by_simd]

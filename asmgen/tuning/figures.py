@@ -11,14 +11,14 @@ from typing import Any
 from asmgen.author.contract.variant import Variant
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
-from asmgen.emulator.scheduling.trace import TracedArgument
+from asmgen.emulator.scheduling.trace import NO_ARGUMENT, TracedArgument
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import costs_of
 from asmgen.model.estimate import Estimate, estimate_run
-from asmgen.model.farmemory import FarMemory
+from asmgen.model.farmemory import FarMemory, far_memory
 from asmgen.model.profile import LoopProfile, whole_load
 from asmgen.model.runsummary import RunSummary
-from asmgen.model.traffic import MovedBytes, moved_by_each, traffic_of
+from asmgen.model.traffic import MovedBytes, Traffic, moved_by_each, traffic_of
 from asmgen.model.unequal import Steps
 from asmgen.model.usage import ResourceBounds, UnitLoad, Usage
 from asmgen.tuning.candidates import Candidate
@@ -68,14 +68,53 @@ def quick_estimates(library: Family, arch: str, timing: Timing, candidate: Candi
             moved = traffic_of(its.moved, "grid", workgroups, timing, its.arguments, order, float(work.read_bytes),
                                float(work.steps.mean()) / timed * filled)
             run = replace(_loading(its.run, filled), timing=timing, last_round=1.0, needed_flops=work.needed_flops or None)
-            found.append(estimate_run(run, workgroups, its.moved.together, moved, its.fitting, steps))
+            found.append(_estimate(run, its, workgroups, moved, steps))
         else:
             workgroups = math.prod(one.grid_of(candidate.parameters))
             read = workgroups * sum(its.moved.loaded)  # workgroups are alike and share nothing
             moved = traffic_of(its.moved, "grid", workgroups, timing, its.arguments, None, read)
             run = replace(its.run, timing=timing, last_round=1.0)
-            found.append(estimate_run(run, workgroups, its.moved.together, moved, its.fitting))
+            found.append(_estimate(run, its, workgroups, moved))
     return tuple(found)
+
+
+def _estimate(run: RunSummary, its: VariantFigures, workgroups: int, moved: Traffic, steps: Steps | None = None) -> Estimate:
+    """Of a launch, with its own round trips. What is beyond L2 is as many clk away as its clock says. Where nothing is loaded, trips are
+    the shortest ones."""
+    def estimated(far: FarMemory) -> Estimate:
+        return estimate_run(launched(run, its.moved, far), workgroups, its.moved.together, moved, its.fitting, steps)
+
+    if not moved.l2:
+        return estimated(far_memory(run.timing, "l2"))
+    loads = moved.loads(min(run.timing.clocks("compute_units"), workgroups))
+    clock = estimate_run(run, workgroups, its.moved.together, moved, its.fitting, steps).clock
+    return estimated(far_memory(run.timing, "grid", loads, clock))
+
+
+def launched(run: RunSummary, moved: MovedBytes, far: FarMemory) -> RunSummary:
+    """A run whose data is as far as `far` says, from one whose data was elsewhere. Its first loads have other trips, and rounds of the loop
+    are no shorter than what may be on its way allows, by trips of the mean byte. How long a wave waits for loads of the round before is as
+    it was timed. Figures of an older model do not say which loads are first, and keep their trips."""
+    longer = far_trip(moved, far) / far_trip(moved, run.far)
+    load, loop = run.load.farther(longer) if run.load is not None else None, run.main_loop
+    trips = sum(far.round_trip(one) - run.far.round_trip(one) for one in run.first_loads)
+    cycles = run.cycles + trips
+    work = run.matrix_busy * run.cycles
+    if loop is not None:
+        loads = loop.load.farther(longer)
+        least = loads.in_flight(run.timing)
+        slower = max(1.0, least / loop.cycles)
+        cycles += loop.total * (slower - 1)
+        loop = replace(loop, load=loads, cycles=loop.cycles * slower, total=loop.total * slower, matrix_busy=loop.matrix_busy / slower)
+    return replace(run, far=far, cycles=cycles, load_free_ends=run.load_free_ends + trips, load=load, main_loop=loop,
+                   matrix_busy=work / cycles)
+
+
+def far_trip(moved: MovedBytes, far: FarMemory) -> float:
+    """The mean round trip of loaded bytes, in clk; of any where nothing is loaded."""
+    total = sum(moved.loaded)
+    trips = [far.round_trip(argument) for argument in (*range(len(moved.loaded) - 1), NO_ARGUMENT)]
+    return sum(amount * trip for amount, trip in zip(moved.loaded, trips, strict=True)) / total if total else float(far.usual)
 
 
 def filled_steps(parameters: Mapping[str, Any]) -> float:
@@ -118,6 +157,7 @@ def restored_figures(document: Mapping[str, Any], timing: Timing) -> VariantFigu
     far = dict(run["far"])
     far["by_argument"] = {int(number): trip for number, trip in far["by_argument"].items()}
     run["far"], run["load"] = FarMemory(**far), _load(run["load"])
+    run["first_loads"] = tuple(run.get("first_loads", ()))
     moved = document["moved"]
     return VariantFigures(RunSummary(timing=timing, **run), MovedBytes(tuple(moved["loaded"]), tuple(moved["stored"]), moved["together"]),
                           tuple(TracedArgument(**one) for one in document["arguments"]), document["fitting"])

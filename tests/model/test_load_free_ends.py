@@ -14,9 +14,10 @@ from asmgen.model.farmemory import FarMemory
 from asmgen.model.loadfreeends import LoadBurst, load_free_ends
 from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.runsummary import summary_of
-from asmgen.model.traffic import Traffic
+from asmgen.model.traffic import MovedBytes, Traffic
 from asmgen.model.unequal import Steps
 from asmgen.reader.assembly import read_text
+from asmgen.tuning.figures import launched
 
 CHOSEN = timing("MI355X", {"workgroup_gap": 0, "wave_dispatch": 0})
 LOAD = "global_load_dwordx4 v[4:7], v[0:1], off\n"
@@ -26,19 +27,23 @@ HEAD, REST, TRIP = 50, 30, 700
 
 @pytest.mark.parametrize("bursts,free", [
     ((), 800 + 900),
-    ((LoadBurst(100, 4000, 432, 5000),), 100 + 432 + 1000),
-    ((LoadBurst(100, 4000, 432),), 800 + 900),  # nobody waits for them
-    ((LoadBurst(100, 4000, 432, 5000), LoadBurst(5500, 5800, 300, 5900)), 100 + 432 + 500 + 300 + 100),  # of the epilogue
-    ((LoadBurst(100, 4000, 432, 5000), LoadBurst(4900, 5200, 300, 5400)), 100 + 432 + 600),  # asked for before the wait
-    ((LoadBurst(100, 600, 432, 700), LoadBurst(900, 1500, 432, 1600), LoadBurst(2000, 2500, 432, 5000)), 100 + 432 + 1000),  # of the loop
-    ((LoadBurst(100, 600, 432, 700),), 100 + 432 + 100 + 900),  # the loop loads nothing: its rounds are no end
-    ((LoadBurst(100, 600, 432, 700), LoadBurst(5200, 5600, 432, 5600)), 100 + 432 + 100 + 100 + 432 + 400)])
+    ((LoadBurst(100, 4000, 432, 0, 5000),), 100 + 432 + 1000),
+    ((LoadBurst(100, 4000, 432, 0),), 800 + 900),  # nobody waits for them
+    ((LoadBurst(100, 4000, 432, 0, 5000), LoadBurst(5500, 5800, 300, 1, 5900)), 100 + 432 + 500 + 300 + 100),  # of the epilogue
+    ((LoadBurst(100, 4000, 432, 0, 5000), LoadBurst(4900, 5200, 300, 1, 5400)), 100 + 432 + 600),  # asked for before the wait
+    ((LoadBurst(100, 600, 432, 0, 700), LoadBurst(900, 1500, 432, 0, 1600), LoadBurst(2000, 2500, 432, 0, 5000)),
+     100 + 432 + 1000),  # of the loop
+    ((LoadBurst(100, 600, 432, 0, 700),), 100 + 432 + 100 + 900),  # the loop loads nothing: its rounds are no end
+    ((LoadBurst(100, 600, 432, 0, 700), LoadBurst(5200, 5600, 432, 0, 5600)), 100 + 432 + 100 + 100 + 432 + 400)])
 def test_what_comes_on_top_of_the_bytes(bursts: tuple[LoadBurst, ...], free: float) -> None:
-    """A run of 6000 clk, whose main loop goes from 800 to 5100."""
-    assert load_free_ends(bursts, 800, 900, 6000) == free
+    """A run of 6000 clk, whose main loop goes from 800 to 5100. Argument 1 is 300 clk away, argument 0 432: the trips that are among the
+    clk are told."""
+    clk, arguments = load_free_ends(bursts, 800, 900, 6000)
+    assert clk == free and arguments[:1] == (0,) * any(one.awaited for one in bursts)
+    assert arguments[1:] == tuple(one.argument for one in bursts[1:] if one.begin in (5500, 5200))
 
 
-def timed(rate: float, rounds: int = 40, ahead: int = 3, arguments: bool = True) -> Profile:
+def timed(rate: float, rounds: int = 40, ahead: int = 3, arguments: bool = True, trip: int = TRIP) -> Profile:
     """Four waves, each with `ahead` loads of 1 KB on their way before and within its loop, then waits for them one by one."""
     drain = "".join(f"s_waitcnt vmcnt({left})\nv_mov_b32 v8, v4\n" for left in range(ahead - 1, -1, -1))
     code = read_text(f"s_sleep {HEAD}\n{LOAD * ahead}L:\n{LOAD}s_waitcnt vmcnt({ahead})\nv_mov_b32 v8, v4\ns_cbranch_scc0 L\n"
@@ -47,7 +52,7 @@ def timed(rate: float, rounds: int = 40, ahead: int = 3, arguments: bool = True)
     positions = (*range(head), *tuple(range(head, head + 4)) * rounds, *range(head + 4, len(code.instructions)))
     loads = ahead + rounds
     waves = [WaveTrace(0, wave, positions, (8,) * loads, () if arguments else (PRIVATE,) * loads) for wave in range(4)]
-    return profile(code, waves, CHOSEN, "grid", far=FarMemory(rate, TRIP, 312))
+    return profile(code, waves, CHOSEN, "grid", far=FarMemory(rate, trip, 312))
 
 
 @pytest.mark.parametrize("ahead", [1, 3, 12])
@@ -153,6 +158,24 @@ def test_the_last_round_has_the_bounds_of_its_own_workgroups() -> None:
     assert clk(9 * 256) == pytest.approx(bound(8) + found.cycles, rel=1e-3)
     assert clk(12 * 256) == pytest.approx(bound(8) + bound(4), rel=1e-3)
     assert clk(12 * 256 + 1) == pytest.approx(bound(8) + bound(5), rel=1e-3)
+
+
+@pytest.mark.parametrize("rate,ahead,rounds", [(8, 3, 40), (4, 12, 40), (64, 12, 20)])
+def test_another_launch_has_its_own_round_trips(rate: float, ahead: int, rounds: int) -> None:
+    """Figures of a launch whose data was near, read for one whose data is far, are those of a run that was timed there, and the other way
+    round. What is in flight bounds the loop of the last case. With the trips that were timed nothing changes."""
+    near, far = (timed(rate, rounds, ahead, trip=trip) for trip in (400, 1600))
+    moved = MovedBytes((4 * 1024.0 * (rounds + ahead),), (0.0,), 1)
+    summaries = [replace(summary_of(one, whole_load(one, traces_of(one))), level="grid") for one in (near, far)]
+    for run, other in (summaries, summaries[::-1]):
+        found = launched(run, moved, other.far)
+        assert found.load_free_ends == pytest.approx(other.load_free_ends, abs=8)
+        if other is summaries[1]:
+            assert found.cycles == pytest.approx(other.cycles, rel=0.06)
+        assert found.matrix_busy == run.matrix_busy == 0
+        assert found.main_loop is not None and run.main_loop is not None
+        assert launched(run, moved, run.far) == run
+    assert summaries[1].load_free_ends - summaries[0].load_free_ends == pytest.approx(1200, abs=8)
 
 
 def traces_of(found: Profile) -> list[WaveTrace]:
