@@ -40,20 +40,30 @@ def _lanes(low: bytes, high: bytes) -> Value:
     return found
 
 
+@dataclass(frozen=True)
+class LowBits:
+    """The `count` low bits of a scalar register whose value is not known [waves]."""
+
+    value: Value
+    count: int
+
+
 @dataclass
 class State:
-    """Values by bit of the register mask, of the waves in `waves` [waves]."""
+    """Values by bit of the register mask, of the waves in `waves` [waves]. `low` are such of which low bits alone are known
+    (`lowbits`); who fills it asks for them."""
 
     waves: NDArray[np.bool_]
     known: dict[int, Value] = field(default_factory=dict)
+    low: dict[int, LowBits] = field(default_factory=dict)
 
     def copy(self) -> State:
         """Independent, but for the arrays, which never change."""
-        return State(self.waves, dict(self.known))
+        return State(self.waves, dict(self.known), dict(self.low))
 
     def narrowed(self, waves: NDArray[np.bool_]) -> State:
         """The same for some of the waves."""
-        return State(waves, self.known)
+        return State(waves, self.known, self.low)
 
     def scalar(self, operand: Operand | Reg) -> Value | None:
         """What a scalar operand of 32 bits holds [waves]."""

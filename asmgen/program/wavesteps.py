@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from asmgen.isa.arch import LANES
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SCC_BIT, Reg
+from asmgen.program.lowbits import TESTS, low_results
 from asmgen.program.program import Instruction
-from asmgen.program.wavestate import EXEC_BIT, WORD, State, Value, Words, nonzero, together
+from asmgen.program.wavestate import EXEC_BIT, WORD, LowBits, State, Value, Words, nonzero, together
 
 _PLAIN = frozenset({"SOP1", "SOP2", "SOPK", "SOPC", "VOP1", "VOP2", "VOP3", "VOPC"})
 _TO_AND_FROM_ACC = frozenset({"v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32"})
@@ -108,11 +109,19 @@ def step(state: State, instruction: Instruction) -> None:
         not (modifiers and any(modifiers.get(name) for name in _MODIFIERS)) else None
     if instruction.opcode.name in ANYWHERE:
         known.clear()
+        state.low.clear()
         return
+    low: dict[int, LowBits] = {}
+    if not found and (state.low or instruction.opcode.name in TESTS):
+        found, low = low_results(state, instruction)
     for bit in _bits(instruction.writes):
         known.pop(bit, None)
+        if state.low:
+            state.low.pop(bit, None)
     if found:
         known.update(found)
+    if low:
+        state.low.update(low)
 
 
 def _results(state: State, instruction: Instruction) -> dict[int, Value]:

@@ -2,7 +2,8 @@
 loops with a known number of rounds and halves of the waves that go other ways are told apart.
 
 A register that has held too many values at a block's begin is unknown there from then on, so that the nodes come to an end: many for
-registers that addresses in LDS come from, few for others, as counters that are compared with what nobody knows. At a block with many nodes
+registers that addresses in LDS come from, few for others, as counters that are compared with what nobody knows. Low bits stay known of
+counters of which code takes these alone, as a buffer's number. At a block with many nodes
 a register is unknown that was unknown on one way there: results of loads under a mask, else a constant, would double the nodes each.
 Whatever waves do is a path through the nodes. Nothing is run.
 """
@@ -10,7 +11,7 @@ Whatever waves do is a path through the nodes. Nothing is run.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,9 +21,10 @@ from asmgen.checks.raceproofs.outcome import CannotTell
 from asmgen.isa.arch import LANES, architecture
 from asmgen.isa.registers import SCC_BIT
 from asmgen.program.controlflow import ControlFlow
+from asmgen.program.lowbits import wanted_low_bits
 from asmgen.program.program import Program
 from asmgen.program.registerindex import first_indexed
-from asmgen.program.wavestate import EXEC_BIT, State, Value, together
+from asmgen.program.wavestate import EXEC_BIT, LowBits, State, Value, together
 from asmgen.program.wavesteps import CALLS, step
 from asmgen.program.wavevalues import first_state, mattering, waves_of, ways_after
 from asmgen.regalloc.dataflow import solve_masks
@@ -80,6 +82,8 @@ class ValuePaths:
         self._most, self._slice = most, _address_slice(program, flow, wanted)
         self._addressing = LdsAddressing(architecture(program.arch))
         self.nodes: list[Node] = []
+        self._low = {bit: count for bit, count in wanted_low_bits(program).items() if self._slice >> bit & 1}
+        self._many_low = 0
         self._known: dict[tuple[object, ...], int] = {}
         self._values: dict[tuple[int, int], set[int]] = {}
         self._lost = [0 for _ in flow.blocks]
@@ -142,13 +146,36 @@ class ValuePaths:
                 continue
             known[bit] = value
             key += (bit, digest)
+        low = self._low_of(block, state, known)
+        for bit, some in low.items():
+            key += (bit, some.count, some.value[state.waves].tobytes())
         found = self._known.get(tuple(key))
         if found is None:
             found = self._known[tuple(key)] = len(self.nodes)
-            self.nodes.append(Node(found, block, waves, State(state.waves, known)))
+            self.nodes.append(Node(found, block, waves, State(state.waves, known, low)))
             self._nodes_of[block] += 1
             self._sure[block] &= sum(1 << bit for bit in known)
             self._queue.append(found)
+        return found
+
+    def _low_of(self, block: int, state: State, known: Mapping[int, Value]) -> dict[int, LowBits]:
+        """Of registers that are not told apart by their values any more, the low bits that are asked for, if these take few values."""
+        found = {}
+        for bit, count in self._low.items():
+            if bit in known or not self._live[block] >> bit & 1 or self._many_low >> bit & 1:
+                continue
+            value, some = state.known.get(bit), state.low.get(bit)
+            if value is None and some is not None and some.count >= count:
+                value = some.value
+            if value is None:
+                continue
+            value = value & (1 << count) - 1
+            seen = self._values.setdefault((block, ~bit), set())
+            seen.add(hash(value[state.waves].tobytes()))
+            if len(seen) > self._most[1]:
+                self._many_low |= 1 << bit
+            else:
+                found[bit] = LowBits(value, count)
         return found
 
     def _digest(self, value: Value, waves: int, state: State) -> int:
