@@ -108,6 +108,11 @@ class LdsPatterns:
         return reduce(or_, (pattern << start + offset if start + offset >= 0 else pattern >> -start - offset for offset in self.offsets))
 
     @property
+    def alike(self) -> bool:
+        """Whether all waves that come here touch the same."""
+        return len({(pattern, start) for pattern, start in zip(self.patterns, self.starts, strict=True) if pattern}) < 2
+
+    @property
     def bytes(self) -> LdsBytes | None:
         """Of all waves, None where there are none."""
         return LdsBytes.of([self.of(wave) for wave in range(len(self.patterns))], self.sure)

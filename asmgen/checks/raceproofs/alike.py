@@ -29,17 +29,21 @@ _VECTORS = (1 << VGPR_COUNT + AGPR_COUNT) - 1
 
 class AlikeBranches:
     """Of a program's paths. `barriers` says by block whether one stands there, `at_begin` what registers begin with another value in each
-    wave beside those that always do."""
+    wave beside those that always do. With `loads`, vector loads and LDS reads from one address bring all waves the same too, which need
+    not be so, but often is: a ticket that one wave has drawn for all, a flag."""
 
-    def __init__(self, paths: ValuePaths, barriers: Sequence[bool], at_begin: int = 0) -> None:
+    def __init__(self, paths: ValuePaths, barriers: Sequence[bool], at_begin: int = 0, loads: bool = False) -> None:
         self._paths, self._blocks = paths, paths.flow.blocks
         self._instructions = paths.program.instructions
-        self._alone = own = [_its_own(instruction) for instruction in self._instructions]
-        steps: dict[tuple[int, tuple[tuple[int, bool], ...]], list[tuple[int, int, int, bool, int]]] = {}
+        self._alone = own = [_its_own(instruction, loads) for instruction in self._instructions]
+        steps: dict[tuple[int, tuple[tuple[int, bool], ...], frozenset[int]], list[tuple[int, int, int, bool, int]]] = {}
+        self._steps = []
         for node in paths.nodes:
-            if (node.block, tuple(node.lanes)) not in steps:
-                steps[node.block, tuple(node.lanes)] = _steps(paths, node, own)
-        self._steps = [steps[node.block, tuple(node.lanes)] for node in paths.nodes]
+            same = frozenset(position for position, place in node.touched.items() if loads and place is not None and place.alike)
+            key = node.block, tuple(node.lanes), same
+            if key not in steps:
+                steps[key] = _steps(paths, node, own, same)
+            self._steps.append(steps[key])
         self._whole_at_end = [_EXEC if node.lanes[-1][1] else 0 for node in paths.nodes]
         self._ways = [node.ways for node in paths.nodes]
         self._leading: list[list[int]] = [[] for _ in paths.nodes]
@@ -88,6 +92,7 @@ class AlikeBranches:
         apart: frozenset[int] = frozenset()
         inside: frozenset[int] = frozenset()
         closed: frozenset[int] = frozenset()
+        regions: list[frozenset[int]] = []
         while True:
             differ = self._differing(inside)
             parting = [node for node in nodes if node.block in undecided and node.number not in closed
@@ -105,7 +110,8 @@ class AlikeBranches:
         not_common = apart | {nodes[number].block for number in inside}
         self._unfollowed[undecided] = frozenset(number for number in self._free if len(self._blocks[number].successors) > 1) - not_common
         computed, decided = AlikeCode(self._paths, inside, self._ahead, self._alone, differ, self._free).followed()
-        own = any(len(nodes[number].ways) > 1 and nodes[number].block not in self._free | decided.keys() for number in inside)
+        divided = frozenset[int]().union(*(region for region in regions if any(self._barriers[number] for number in region)))
+        own = any(len(nodes[number].ways) > 1 and nodes[number].block not in self._free | decided.keys() for number in divided)
         branches = frozenset(block.number for block in self._blocks if len(block.successors) > 1) - not_common - self._free
         return AlikeWays(branches, own, inside & self._ahead, computed, decided)
 
@@ -185,7 +191,7 @@ class _Without(Sequence[Sequence[int]]):
         return len(self._ways)
 
 
-def _steps(paths: ValuePaths, node: Node, own: Sequence[bool]) -> list[tuple[int, int, int, bool, int]]:
+def _steps(paths: ValuePaths, node: Node, own: Sequence[bool], same: frozenset[int]) -> list[tuple[int, int, int, bool, int]]:
     """What the instructions of a node that write registers read and write, what lanes of this they may leave as it was, whether waves may
     get another result of the same sources, and EXEC, as bits, where all of its lanes are known to run: then it is alike."""
     block, found = paths.flow.blocks[node.block], []
@@ -194,15 +200,18 @@ def _steps(paths: ValuePaths, node: Node, own: Sequence[bool]) -> list[tuple[int
         for position in range(start, end):
             one = paths.program.instructions[position]
             if one.writes:
-                found.append((one.reads, one.writes, 0 if whole else one.writes & _VECTORS, own[position], _EXEC if whole else 0))
+                reads = one.reads & _EXEC if position in same else one.reads
+                found.append((reads, one.writes, 0 if whole else one.writes & _VECTORS, own[position], _EXEC if whole else 0))
     return found
 
 
-def _its_own(instruction: Instruction) -> bool:
+def _its_own(instruction: Instruction, loads: bool) -> bool:
     """Whether a wave may get another result than others of the same sources: what it reads of the hardware, and of memory that others
-    may write meanwhile."""
+    may write meanwhile, unless `loads` bring all the same. Scratch is each wave's own."""
     row = instruction.opcode.memory
     if row is not None and not is_lds_dma(instruction.opcode, instruction.form):
+        if loads and row.kind == "load" and row.space != "scratch":
+            return False
         return row.space != "scalar" or row.kind == "atomic"
     return instruction.name.startswith(_ITS_OWN)
 

@@ -12,6 +12,9 @@ Whatever is not known makes more possible, never less, so that what is proven ho
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache, partial
+
 from asmgen.checks.counters.ledger import operations_of
 from asmgen.checks.raceproofs.alike import AlikeBranches
 from asmgen.checks.raceproofs.alikecode import AlikeWays
@@ -92,6 +95,7 @@ class _Proof:
         self._alive = lifetimes(self._paths, self._operations, self._accesses)
         barriers = [any(self._operations[position].barrier for position in range(one.first, one.last + 1)) for one in flow.blocks]
         self._alike = AlikeBranches(self._paths, barriers, begin)
+        self._alike_loads = cache(partial(AlikeBranches, self._paths, barriers, begin, True))
         self._conflicts = Conflicts(self._paths, kinds)
         self._intervals: dict[tuple[int, AlikeWays], Intervals] = {}
         self._states = 0
@@ -104,11 +108,13 @@ class _Proof:
             for other in classes[number:]:
                 if one == other and not one & one - 1:
                     continue
-                proof, sure = self._of_pair(one, other, block, assumed, False)
-                if not sure:
-                    proof, _ = self._of_pair(one, other, block, assumed, True)
+                proof = self._of_classes(one, other, self._alike, block, assumed)
                 if proof is not None and proof.status == REFUTED:
-                    return proof
+                    again = self._of_classes(one, other, self._alike_loads(), block, assumed)
+                    if again is not None and again.status == REFUTED:
+                        return again
+                    proof = replace(proof, status=UNKNOWN, reason=f"{proof.reason} (the two waves would have to load different numbers "
+                                                                  "from one address)")
                 unknown = unknown or proof
         unknown = unknown or self._alone(block, assumed)
         return unknown or RaceProof(PROVEN, "", None, None, block, assumed, self._states)
@@ -137,13 +143,19 @@ class _Proof:
             self._intervals[waves, alike] = Intervals(self._paths, self._operations, self._alive, self._accesses, waves, alike)
         return self._intervals[waves, alike]
 
-    def _of_pair(self, one: int, other: int, block: tuple[int, int, int], assumed: tuple[str, ...], followed: bool
-                 ) -> tuple[RaceProof | None, bool]:
+    def _of_classes(self, one: int, other: int, branches: AlikeBranches, block: tuple[int, int, int], assumed: tuple[str, ...]
+                    ) -> RaceProof | None:
+        """What comes of waves of two classes, which decide alike as `branches` says."""
+        proof, sure = self._of_pair(one, other, branches, block, assumed, False)
+        return proof if sure else self._of_pair(one, other, branches, block, assumed, True)[0]
+
+    def _of_pair(self, one: int, other: int, branches: AlikeBranches, block: tuple[int, int, int], assumed: tuple[str, ...],
+                 followed: bool) -> tuple[RaceProof | None, bool]:
         """The first race of waves of two classes, else where the proof stops; None for nothing. What is alive over barriers is that of any
         way to them, or `followed` along the ways that the two have come, which takes more states; and whether that would change nothing,
         as what was found needs nothing of what is alive over barriers."""
         lowest = (one & -one).bit_length() - 1, (other & -other).bit_length() - 1
-        alike = self._alike.common(*lowest)
+        alike = branches.common(*lowest)
         both = self._of(one, alike), self._of(other, alike)
         nothing = frozenset[Key]()
         waiting = [TwoWaves((start, -1), (start, -1), 0, (), (nothing, nothing) if followed else None) for start in self._paths.starts
@@ -163,7 +175,7 @@ class _Proof:
                     conflict = self._conflicts.between(mine, one, theirs, other)
                     if conflict is not None:
                         over, beyond = pair.flying(*both)
-                        proof, flies = self._judge(conflict, pair, both, alike.own, block, assumed), \
+                        proof, flies = self._judge(conflict, pair, both, alike.own, branches, block, assumed), \
                             conflict.first in over or conflict.second in beyond
                         if proof.status == REFUTED:
                             return proof, not flies
@@ -173,8 +185,8 @@ class _Proof:
                     waiting.append(following)
         return unknown, sure or unknown is None
 
-    def _judge(self, conflict: Conflict, pair: TwoWaves, both: tuple[Intervals, Intervals], own: bool, block: tuple[int, int, int],
-               assumed: tuple[str, ...]) -> RaceProof:
+    def _judge(self, conflict: Conflict, pair: TwoWaves, both: tuple[Intervals, Intervals], own: bool, branches: AlikeBranches,
+               block: tuple[int, int, int], assumed: tuple[str, ...]) -> RaceProof:
         """A race where both places are known and nothing speaks against the ways that lead there."""
         first, second = conflict.first, conflict.second
         instructions = self._paths.program.instructions
@@ -193,7 +205,7 @@ class _Proof:
         elif not all(straight(self._paths, barrier, key, key in alive, self._alive, 1 << wave) for barrier, key, alive, wave in
                      zip((pair.one, pair.other), (first, second), pair.flying(*both), race.waves, strict=True)):
             doubt = "it is not known whether these ways are ever taken"
-        elif contrary(self._paths, self._alike.unfollowed(*race.waves), (pair.one, first), (pair.other, second),
+        elif contrary(self._paths, branches.unfollowed(*race.waves), (pair.one, first), (pair.other, second),
                       (1 << race.waves[0], 1 << race.waves[1])):
             doubt = "the two waves would have to decide in contrary ways what they decide alike"
         reason = race.sentence(self._paths.program)
