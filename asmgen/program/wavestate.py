@@ -51,18 +51,20 @@ class LowBits:
 @dataclass
 class State:
     """Values by bit of the register mask, of the waves in `waves` [waves]. `low` are such of which low bits alone are known
-    (`lowbits`); who fills it asks for them."""
+    (`lowbits`); who fills it asks for them. `running` are values of vector registers that hold in the lanes that run, while no instruction
+    lets others run and until the block ends; what other lanes of them hold means nothing."""
 
     waves: NDArray[np.bool_]
     known: dict[int, Value] = field(default_factory=dict)
     low: dict[int, LowBits] = field(default_factory=dict)
+    running: dict[int, Value] = field(default_factory=dict)
 
     def copy(self) -> State:
         """Independent, but for the arrays, which never change."""
-        return State(self.waves, dict(self.known), dict(self.low))
+        return State(self.waves, dict(self.known), dict(self.low), dict(self.running))
 
     def narrowed(self, waves: NDArray[np.bool_]) -> State:
-        """The same for some of the waves."""
+        """The same for some of the waves, as another block begins with it."""
         return State(waves, self.known, self.low)
 
     def scalar(self, operand: Operand | Reg) -> Value | None:
@@ -81,6 +83,13 @@ class State:
             return self.known.get(operand.mask.bit_length() - 1) if operand.count == 1 else None
         scalar = self.scalar(operand)
         return None if scalar is None else np.broadcast_to(scalar[:, None], (len(scalar), LANES))
+
+    def running_vector(self, operand: Operand) -> Value | None:
+        """What such a source holds in the lanes that run."""
+        value = self.vector(operand)
+        if value is None and self.running and isinstance(operand, Reg) and operand.count == 1:
+            value = self.running.get(operand.mask.bit_length() - 1)
+        return value
 
     def words(self, operand: Operand) -> Words:
         """What a scalar operand of 64 bits without a sign holds: an inline integer is sign-extended, a literal is not."""

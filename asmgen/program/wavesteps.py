@@ -105,23 +105,54 @@ def _bits(writes: int) -> tuple[int, ...]:
 def step(state: State, instruction: Instruction) -> None:
     """Pass one instruction."""
     known, modifiers = state.known, instruction.modifiers
-    found = _results(state, instruction) if (instruction.form.encoding in _PLAIN or instruction.name in _TO_AND_FROM_ACC) and \
-        not (modifiers and any(modifiers.get(name) for name in _MODIFIERS)) else None
     if instruction.opcode.name in ANYWHERE:
         known.clear()
         state.low.clear()
+        state.running.clear()
         return
+    plain = (instruction.form.encoding in _PLAIN or instruction.name in _TO_AND_FROM_ACC) and \
+        not (modifiers and any(modifiers.get(name) for name in _MODIFIERS))
+    found = _results(state, instruction) if plain else None
     low: dict[int, LowBits] = {}
-    if not found and (state.low or instruction.opcode.name in TESTS):
-        found, low = low_results(state, instruction)
+    running: dict[int, Value] = {}
+    if not found and plain:
+        running = _running_result(state, instruction)
+        if state.low or instruction.opcode.name in TESTS:
+            found, low = low_results(state, instruction)
     for bit in _bits(instruction.writes):
         known.pop(bit, None)
         if state.low:
             state.low.pop(bit, None)
+        if state.running:
+            state.running.pop(bit, None)
+    if instruction.writes >> EXEC_BIT & 3 and state.running and not _keeps_lanes_off(instruction):
+        state.running.clear()
     if found:
         known.update(found)
     if low:
         state.low.update(low)
+    if running:
+        state.running.update(running)
+
+
+def _running_result(state: State, instruction: Instruction) -> dict[int, Value]:
+    """What a vector instruction writes in the lanes that run, where it is not known which do, or what the others held."""
+    name, operands = instruction.opcode.name, instruction.operands
+    function = (lambda value: value) if name in _TO_AND_FROM_ACC else _function(instruction)
+    if function is None or not isinstance(operands[0], Reg):
+        return {}
+    values = [state.running_vector(source) for source in operands[2 if name in _CARRYING else 1:]]
+    return {} if any(value is None for value in values) else {(operands[0].mask & -operands[0].mask).bit_length() - 1:
+                                                              function(*values) & WORD}
+
+
+def _keeps_lanes_off(instruction: Instruction) -> bool:
+    """Whether no lane runs after an instruction that writes EXEC that did not run before it (CDNA3 ISA, "SOP1", "SOP2", "VOPC")."""
+    name, operands = instruction.opcode.name, instruction.operands
+    if name in ("s_and_saveexec_b64", "s_andn1_saveexec_b64") or name.startswith("v_cmpx_"):
+        return True
+    exec_ = [isinstance(operand, Reg) and operand.count == 2 and operand.mask >> EXEC_BIT & 3 == 3 for operand in operands[1:]]
+    return name == "s_and_b64" and any(exec_) or name == "s_andn2_b64" and exec_[0]
 
 
 def _results(state: State, instruction: Instruction) -> dict[int, Value]:

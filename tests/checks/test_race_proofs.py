@@ -25,9 +25,7 @@ from tests.checks.test_lds_races import BEGIN, END, TWINS, WAVES, fill, program_
 from tests.random_races import judged
 
 BLOCK = (64 * WAVES, 1, 1)
-NOT_KNOWN = {"lanes"}
-"""Clean twins whose addresses hold in some lanes only: values of other lanes are not followed."""
-CASES = [pytest.param(code, (REFUTED, UNKNOWN if name in NOT_KNOWN else PROVEN)[number], id=f"{name}-{'clean' if number else 'racy'}")
+CASES = [pytest.param(code, (REFUTED, PROVEN)[number], id=f"{name}-{'clean' if number else 'racy'}")
          for name, twins in TWINS.items() for number, code in enumerate(twins)]
 
 

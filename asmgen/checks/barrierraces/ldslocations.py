@@ -168,7 +168,7 @@ def _filled(instruction: Instruction, state: State, arch: Architecture) -> LdsPa
 
 def _touched(instruction: Instruction, state: State, seen: _Seen) -> LdsPatterns | None:
     row, address = instruction.opcode.memory, _address(instruction)
-    at = state.vector(address) if address is not None else None
+    at = state.running_vector(address) if address is not None else None
     if row is None or at is None:
         return None
     size, offsets = row.bytes, [int(instruction.modifiers.get("offset", 0))]
