@@ -23,7 +23,7 @@ def _extended(value: Value) -> Value:
     return (value & 0xFFFF ^ 0x8000) - 0x8000
 
 
-# Results of which each low bit is a function of the sources' bits up to it, the sources as the assembler writes them (CDNA3 ISA, "SOP1" to
+# A low bit of these results follows from the sources' bits up to it. Sources stand as the assembler writes them (CDNA3 ISA, "SOP1" to
 # "SOPK").
 _UPWARDS: dict[str, Callable[..., Value]] = {
     "s_mov_b32": lambda a: a, "s_not_b32": lambda a: ~a, "s_and_b32": lambda a, b: a & b, "s_or_b32": lambda a, b: a | b,

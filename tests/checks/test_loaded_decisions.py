@@ -44,3 +44,33 @@ def test_loops_of_each_wave_s_own_do_not_hide_a_missing_barrier(barrier: str, st
              "s_nop 0\nmet:\ns_mov_b64 exec, s[24:25]\n"
     code = f"s_load_dwordx2 s[12:13], s[0:1], 8\ns_waitcnt lgkmcnt(0)\n{masked}ds_write_b32 v3, v0\n{barrier}ds_read_b32 v8, v4\n"
     assert prove_races(program_of(f"{BEGIN}{code}{END}"), BLOCK).status == status
+
+
+FLIGHTS = """s_load_dwordx2 s[12:13], s[0:1], 8
+s_waitcnt lgkmcnt(0)
+again:
+s_cmp_lt_i32 s12, 2
+s_cbranch_scc1 few
+global_load_dword v12, v3, s[8:9]
+s_waitcnt vmcnt(0)
+s_barrier
+ds_write_b32 v3, v0
+s_waitcnt lgkmcnt(0)
+few:
+s_barrier
+ds_read_b32 v8, v4
+s_cmp_lt_i32 s12, 1
+s_cbranch_scc1 none
+{}none:
+s_sub_u32 s13, s13, 1
+s_cmp_lg_u32 s13, 0
+s_cbranch_scc1 again
+"""
+
+
+@pytest.mark.parametrize("wait", ["s_waitcnt lgkmcnt(0)\n", ""])
+def test_a_read_does_not_live_on_beyond_a_wait_nor_start_after_another_barrier(wait: str) -> None:
+    """As in Triton's persistent product: the read's wait is left out where no step was made, and then none will write what it reads. Where
+    it is always left out, more than one branch must still go the right way."""
+    proof = prove_races(program_of(f"{BEGIN}{FLIGHTS.format(wait)}{END}"), BLOCK)
+    assert proof.status == UNKNOWN and "whether these ways are ever taken" in proof.reason

@@ -22,11 +22,13 @@ Alive = dict[tuple[str, Key], int]
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """`at_barrier` has by node and position of a barrier what is alive as a wave passes it, `at_end` by node what is as it ends,
-    `unordered` by access which others of the same wave are as it is issued that are in no order with it: loads into LDS, or all else."""
+    """`at_barrier` has by node and position of a barrier what is alive as a wave passes it, `at_end` by node what is as it ends, `at_exit`
+    what is after each node, `unordered` by access which others of the same wave are as it is issued that are in no order with it: loads
+    into LDS, or all else."""
 
     at_barrier: dict[Key, frozenset[Key]]
     at_end: dict[int, frozenset[Key]]
+    at_exit: Sequence[frozenset[Key]]
     unordered: dict[Key, frozenset[Key]]
 
 
@@ -70,8 +72,8 @@ def lifetimes(paths: ValuePaths, operations: Sequence[Operation], accesses: froz
         for way in node.ways:
             leading[way].append(node.number)
     solution = solve(leading, [Alive() for _ in paths.nodes], passed, join)
-    ends = {node.number: frozenset(key for _, key in solution.at_exit[node.number]) for node in paths.nodes if not node.ways}
-    return Lifetimes(at_barrier, ends, unordered)
+    at_exit = [frozenset(key for _, key in alive) for alive in solution.at_exit]
+    return Lifetimes(at_barrier, {node.number: at_exit[node.number] for node in paths.nodes if not node.ways}, at_exit, unordered)
 
 
 def _left(alive: Alive, counter: str, count: int, operations: Sequence[Operation]) -> Alive:

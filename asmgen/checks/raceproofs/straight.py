@@ -14,9 +14,18 @@ _LONGEST = 2000
 
 
 def straight(paths: ValuePaths, barrier: Key, access: Key, flying: bool, alive: Lifetimes, waves: int) -> bool:
-    """Whether such a way leads from a barrier (or a begin) to an access after it, or from an access that is `flying` there to a barrier."""
-    return flying and _leads(paths, access, barrier, waves, set()) \
-        or _leads(paths, barrier, access, waves, _inevitable(paths, access, alive, waves))
+    """Whether such a way leads from a barrier (or a begin) to an access before the next one, or from an access that is `flying` there to a
+    barrier, with no wait for it between."""
+    if flying:
+        carrying = {number for number, living in enumerate(alive.at_exit) if access in living}
+        if _leads(paths, access, barrier, waves, set(), carrying, access[0] in carrying):
+            return True
+    passed = barrier[1] if barrier[0] == access[0] and barrier[1] < access[1] else -1
+    if any(number == access[0] and passed < position < access[1] for number, position in alive.at_barrier):
+        return False
+    passing = {node.number for node in paths.nodes} - {number for number, _ in alive.at_barrier}
+    leaves = not any(number == barrier[0] and position > barrier[1] for number, position in alive.at_barrier)
+    return _leads(paths, barrier, access, waves, _inevitable(paths, access, alive, waves), passing, leaves)
 
 
 def _inevitable(paths: ValuePaths, access: Key, alive: Lifetimes, waves: int) -> set[int]:
@@ -38,10 +47,13 @@ def _inevitable(paths: ValuePaths, access: Key, alive: Lifetimes, waves: int) ->
     return {node.number for node in paths.nodes} - reached(leading, sorted(missing))
 
 
-def _leads(paths: ValuePaths, start: Key, end: Key, waves: int, sure: set[int]) -> bool:
-    """Whether a way leads from one place to another; a node in `sure` comes there by all ways."""
+def _leads(paths: ValuePaths, start: Key, end: Key, waves: int, sure: set[int], passing: set[int], leaves: bool) -> bool:
+    """Whether a way leads from one place to another, through nodes in `passing` alone and, with `leaves`, out of the first one; a node in
+    `sure` comes there by all ways."""
     if start[0] == end[0] and start[1] < end[1]:
         return True
+    if not leaves:
+        return False
     counts = [0 for _ in paths.nodes]
     for node in paths.nodes:
         for way in node.ways:
@@ -58,7 +70,7 @@ def _leads(paths: ValuePaths, start: Key, end: Key, waves: int, sure: set[int]) 
             if way == end[0]:
                 return True
             state = way, joined or counts[way] > 1
-            if state not in seen:
+            if way in passing and state not in seen:
                 seen.add(state)
                 waiting.append(state)
     return False
