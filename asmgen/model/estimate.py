@@ -93,11 +93,10 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     between = timing["workgroup_gap"]
     full, last = divmod(workgroups, units * together)
     rounds = full + (last > 0)
-    hidden = ends * (1 - 1 / together) - between / together  # clk that a round after the first one is shorter
-    usual_round = _Round(run, found.beside if copies > 1 else 1.0, bounds, hidden)
+    usual_round = _Round(run, found.beside if copies > 1 else 1.0, bounds, ends, between, together)
     left = -(-last // (units * resident)) if last else copies  # copies on a unit in the last round
     fewer = _together(load, loop, trips, left).bounds(timing, found.far) if left > 1 and load is not None else None
-    last_round = _Round(run, found.beside if left > 1 else 1.0, fewer, hidden)
+    last_round = _Round(run, found.beside if left > 1 else 1.0, fewer, ends, between, resident * left)
     first, further = usual_round.first, usual_round.further
     more = trips * loop.matrix_busy * loop.cycles if loop is not None else 0.0
     work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
@@ -156,12 +155,15 @@ def _run(found: RunSummary, steps: Steps | None) -> float:
 @dataclass(frozen=True)
 class _Round:
     """clk of workgroups that are together on a unit: of one `alone`, which takes `beside` times as long among the others, and no less than
-    the bounds of all. In a round after the first one `hidden` clk of it are beside those before."""
+    the bounds of all. The `ends` of one of `together` pass beside the loops of the others; by itself it has them, and the gap `between` it
+    and the one before."""
 
     alone: float
     beside: float
     bounds: ResourceBounds | None
-    hidden: float
+    ends: float
+    between: float
+    together: int
 
     @property
     def bound(self) -> float:
@@ -181,7 +183,8 @@ class _Round:
     @property
     def further(self) -> float:
         """Of a round after the first one."""
-        return max(self.first - self.hidden, self.bound)
+        ends = min(self.ends, self.alone)  # of fewer steps than were timed
+        return max(self.first - ends * (1 - 1 / self.together) + self.between / self.together, self.bound)
 
 
 @dataclass(frozen=True)

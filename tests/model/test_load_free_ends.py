@@ -157,6 +157,12 @@ def test_the_last_round_has_the_bounds_of_its_own_workgroups() -> None:
     assert clk(16 * 256) == pytest.approx(2 * bound(8), rel=1e-3)
     assert clk(9 * 256) == pytest.approx(bound(8) + found.cycles, rel=1e-3)
     assert clk(12 * 256) == pytest.approx(bound(8) + bound(4), rel=1e-3)
+    run = replace(summary_of(timed(64)), level="l2", prologue=4000.0, epilogue=4000.0)  # ends of more steps than a workgroup has here
+    few, full = Steps(43, np.full(9 * 256, 0), run.flops), Steps(43, np.full(8 * 256, 0), run.flops)
+    run = replace(run, load=load.loading(0), cycles=43 * run.main_loop.cycles) if run.main_loop is not None else run
+    last = estimate_run(run, 9 * 256, 1, fitting=8, steps=few).parts["compute units"]
+    last -= estimate_run(run, 8 * 256, 1, fitting=8, steps=full).parts["compute units"]
+    assert last * 2400e6 == pytest.approx(run.load_free_ends, rel=1e-3)
     assert clk(12 * 256 + 1) == pytest.approx(bound(8) + bound(5), rel=1e-3)
 
 
