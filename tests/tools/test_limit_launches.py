@@ -423,6 +423,22 @@ def test_rows_that_a_wave_takes_in_turn_wrap_where_it_goes_on(rounds: str, wraps
     assert isinstance(found, Wrap) == wraps
 
 
+def test_launches_for_a_way_come_to_its_branch() -> None:
+    """Long rows let an address wrap and turn a branch, which rows of one length go around: these are no launch that turns it."""
+    library = family("02-row-sum")
+    built = plain(library.name, "gfx942")
+    contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program
+    text = "s_waitcnt lgkmcnt(0)\ns_cmp_eq_u32 s8, 5000\ns_cbranch_scc1 around\ns_cmp_gt_u32 s8, 1000\ns_cbranch_scc1 over\ns_nop 0\n" \
+           "over:\ns_nop 1\naround:\ns_lshl_b32 s91, s8, 4\nv_mov_b32 v1, s91\nglobal_load_dword v3, v1, s[4:5]\ns_endpgm\n"
+    (new,) = read_text(text, "gfx942")
+    changed = program.with_items([*(one for one in program.items if isinstance(one, Instruction) and "s_load" in one.name), *new.items])
+    launches = [contract.resolve_run({**build, "m": 4, "n": n}) for n in (100, 1200, 5000)]
+    check = LimitCheck(run_addresses(library, built, launches[0], program=changed), contract, build)
+    assert check.wrap() is None and unseen(check) == ["s_cbranch_scc1 over"]
+    (met,) = (one.tolist() for lack, one in check.meeting(launches, check.lacks({})).items() if lack[0] == WAY)
+    assert met == [False, True, False]
+
+
 def test_limits_of_strides_that_rules_keep_even_and_above_rows() -> None:
     """The largest x_stride that norm's contract names is odd, and the least is below its rows: neither is a launch."""
     contract = plain("norm", "gfx950").kernel.contract

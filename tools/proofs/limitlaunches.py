@@ -475,10 +475,11 @@ class LimitCheck:
         return falls
 
     def _need(self, decision: Decision, formula: _Formula) -> None:
-        """Note that legal launches go the other way from a branch to accesses."""
+        """Note that legal launches go the other way from a branch to accesses. Who looks for one needs waves that come to the branch."""
         way, waves = (self.guards.position(decision.branch), not decision.held), frozenset(formula.waves)
         self.judged.needed.update({(at, *way): (text, decision.branch.text) for at, text in formula.others.items()})
-        self._wanted.update({(at, *way): (decision, waves, formula.leading) for at in formula.others})
+        before = next((met for wave in sorted(waves) if (met := self.guards.met(decision.branch, wave))), ())
+        self._wanted.update({(at, *way): (decision, waves, (*formula.leading, *before)) for at in formula.others})
 
     def otherwise(self, decision: Decision, samples: Samples) -> Truths:
         """Where a decision is another one. Where that is not known, it is the same."""
