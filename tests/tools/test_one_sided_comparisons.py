@@ -6,10 +6,14 @@ import pytest
 
 from asmgen.emulator.carried.comparisons import Sides, outcome
 from asmgen.kernels.registry import family
+from asmgen.reader.assembly import read_text
 from asmgen.tools.proofs.algebrarun import run_algebra
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches
+from asmgen.tools.proofs.edgeterms import EdgeTerms
 from asmgen.tools.proofs.limitlaunches import LimitCheck
 from asmgen.tools.proofs.onesidedcomparisons import OneSidedComparisons
+from asmgen.tools.proofs.proof import PROVEN, UNKNOWN
+from asmgen.tools.proofs.runclaims import index_claim
 from asmgen.tools.running.build import build_kernel
 from tests.tools.test_limit_launches import with_row
 
@@ -57,6 +61,31 @@ def one_sided(check: LimitCheck) -> dict[int, bool]:
     edges.met({}, report.nearest, report.sides)
     own = {one.text for one in built.kernel.program.instructions}
     return {position: truth for position, truth in edges.one_sided().items() if program.instructions[position].text not in own}
+
+
+@pytest.mark.parametrize(("jump", "there"), [
+    ("s_cbranch_scc0 over\ns_nop 0\nover:\ns_nop 1\n", [False, True, False]), ("", [False, True, True])])
+def test_launches_in_which_a_comparison_turns_come_to_it(jump: str, there: list[bool]) -> None:
+    """Rows beyond 16 go around a test of bit 4: the first 17 come there. What leads to a block is known where a branch on SCC ends it."""
+    check = with_row(_ROW, 3, behind=f"s_cmp_gt_u32 s2, 16\ns_cbranch_scc1 around\ns_bitcmp1_b32 s2, 4\n{jump}around:\n")
+    (position,) = (number for number, one in enumerate(check.report.program.instructions) if one.name == "s_bitcmp1_b32")
+    launches = [{**check.report.parameters, "m": rows} for rows in (3, 17, 1 << 20 | 17)]
+    (met,) = check.meeting(launches, OneSidedComparisons(check).lacks({position: False})).values()
+    assert met.tolist() == there
+
+
+@pytest.mark.parametrize(("bit", "status"), [(8, PROVEN), (28, UNKNOWN)])
+def test_a_comparison_with_one_outcome_asks_for_a_launch_in_which_it_turns(bit: int, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of 256 elements are short, those of 2^28 are no launch. Launches at edges, which find the short ones too, are off."""
+    monkeypatch.setattr(EdgeTerms, "following", lambda self: iter(()))
+    monkeypatch.setattr(EdgeLaunches, "following", lambda self: iter(()))
+    library = family("02-row-sum")
+    built = build_kernel(library, "gfx942", {}, verify=False)
+    (test,) = read_text(f"s_bitcmp1_b32 s8, {bit}\ns_endpgm\n", "gfx942")
+    wait = next(one for one in built.kernel.program.instructions if one.name == "s_waitcnt")
+    items = [one for item in built.kernel.program.items for one in ([item, test.instructions[0]] if item is wait else [item])]
+    claim = index_claim(library, built, 60.0, built.kernel.program.with_items(items))
+    assert claim.status == status and (status == PROVEN or "was false in all launches" in claim.reason)
 
 
 def test_comparisons_that_sizes_reach_are_no_matter_of_limits() -> None:

@@ -144,15 +144,26 @@ class AddressClaim:
         return self.ran[best]
 
     def _lacks(self, needed: bool) -> Lacks:
-        """What lacks, each once, with the last launch that knows it: what the claim needs, or sides of selections."""
+        """What lacks in the launches followed: what the claim needs, or sides of selections."""
+        return self._untried(self._decided(), lambda lack: (lack[0] != SIDE) == needed)
+
+    def _untried(self, held: Mapping[int, bool], wanted: Callable[[Lack], bool]) -> Lacks:
+        """What lacks, each once, with the last launch that knows it, as far as too few launches were tried. `held` decides one way yet."""
         found, seen = list[tuple[LimitCheck, dict[Lack, Meets]]](), set[Lack]()
-        held = self._decided()
         for check, turning in zip(reversed(self._checks), reversed(self._turning), strict=True):
             own = {lack: there for lack, there in (check.lacks(self._selected) | turning.lacks(held)).items() if lack not in seen
-                   and self._tried[lack] < TRIES and (lack[0] != SIDE) == needed}
+                   and self._tried[lack] < TRIES and wanted(lack)}
             seen |= own.keys()
             found += [(check, own)] if own else []
         return found
+
+    def _turn(self) -> None:
+        """Run launches in which comparisons have another outcome than in all that ran, and waves come there, as far as some are made."""
+        def another() -> Launched | None:
+            return self._made(self._untried({**self.one_sided(), **self._decided()}, lambda lack: lack[0] == TURN))
+
+        while time.process_time() < self.until and another() is not None:
+            pass
 
     def _decided(self) -> dict[int, bool]:
         """Where SCC that no comparison wrote decided one way in all launches, by position, with it."""
@@ -165,7 +176,7 @@ class AddressClaim:
     def _made(self, lacks: Lacks) -> Launched | None:
         """A launch that is run for what lacks, of those of which some at once are computed the one that meets most."""
         come, there = ([check.report.parameters for check, own in lacks if any(kind in which for kind, _ in own)]
-                       for which in ((WAY, TURN), (IDLE,)))
+                       for which in ((WAY, TURN), (IDLE, TURN)))
         others = (one for one in (self.others(come, there) if lacks else ()) if one not in self._made_before)
         while time.process_time() < self.until and (some := list(islice(others, _AT_ONCE))):
             met = self._met_by(some, lacks)
@@ -223,6 +234,7 @@ class AddressClaim:
             why = f"a size that lets the address wrap turns `{branch}`, and no launch followed comes here that way"
             return replace(claim, status=UNKNOWN, reason=why, at=access)
         edge = self.edges(self._checks)
+        self._turn()
         held = {**self.one_sided(), **self._decided()}
         other = next((said for one in self._turning if (said := one.other(held, self.until)) is not None), None)
         if other is not None:

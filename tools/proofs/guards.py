@@ -84,8 +84,10 @@ class Guards:
         """All other decisions before that execution that it met once: from there, both ways lead to the instruction."""
         return self._decided(instruction, wave, place)[1]
 
-    def met(self, branch: Instruction, wave: int) -> tuple[Decision, ...]:
-        """The decisions that lead a wave of a workgroup to a branch, the first time in the first workgroup that meets it."""
+    def met(self, instruction: Instruction, wave: int) -> tuple[Decision, ...]:
+        """The decisions that lead a wave of a workgroup to an instruction, the first time in the first workgroup that meets the branch on
+        SCC which ends its block. Of blocks that end otherwise none are known."""
+        branch = self._report.program.instructions[self._flow.blocks[self._flow.block_of[self.position(instruction)]].last]
         for number, ways in sorted(self._report.decisions.by_wave.items()):
             count = next((place for place, (one, _, _) in enumerate(ways) if one is branch), None)
             if number % self._waves == wave and count is not None:
