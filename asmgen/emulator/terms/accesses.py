@@ -14,7 +14,7 @@ from asmgen.emulator.carried.cells import UNKNOWN, Handles
 from asmgen.emulator.machine.state import LANES, M0, Group
 from asmgen.emulator.terms.decisions import DecisionTerms
 from asmgen.emulator.terms.polynomials import WORD, Term
-from asmgen.emulator.terms.termstate import TermState
+from asmgen.emulator.terms.termstate import TermState, distinct
 from asmgen.emulator.terms.termwords import TermTable
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg
@@ -74,21 +74,18 @@ class AccessTerms:
 
         def step(group: Group) -> None:
             first = machine.first_workgroup * (machine.waves // machine.workgroups)
-            lanes = group.lanes()
-            for row in range(group.size):
-                wave = int(group.waves[row]) + first
-                if lanes[row].any():
+            lanes, waves = group.lanes(), (group.waves + first).tolist()
+            for wave, active in zip(waves, lanes.any(axis=1).tolist(), strict=True):
+                if active:
                     self.met.setdefault((id(instruction), wave), []).append(len(self.branches.by_wave.get(wave, ())))
             for what, terms in parts:
                 found = np.broadcast_to(terms(group), (group.size, LANES))
                 by_wave = self.executed.setdefault((id(instruction), what), {})
-                for row in range(group.size):
-                    ids = np.unique(found[row][lanes[row]])
-                    wave = int(group.waves[row]) + first
-                    by_wave.setdefault(wave, []).append(tuple(int(one) for one in ids))
+                for row, (wave, ids) in enumerate(zip(waves, distinct(found, lanes), strict=True)):
+                    by_wave.setdefault(wave, []).append(tuple(ids))
                     if changes and what == "address":
                         own = self.lanes.setdefault((id(instruction), wave), {})
-                        for one in ids.tolist():
+                        for one in ids:
                             own[one] = own.get(one, False) | (found[row] == one) & lanes[row]
 
         return step

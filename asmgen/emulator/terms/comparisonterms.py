@@ -13,7 +13,7 @@ import numpy as np
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.machine.state import Group
 from asmgen.emulator.terms.terminstructions import scalar_truth, vector_truth
-from asmgen.emulator.terms.termstate import TermState
+from asmgen.emulator.terms.termstate import TermState, distinct
 from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
@@ -41,9 +41,8 @@ class ComparisonTerms:
             first = machine.first_workgroup * (machine.waves // machine.workgroups)
             lanes = group.lanes() if vector else np.ones((group.size, 1), bool)
             ids = np.broadcast_to(flag.ids if vector else flag.ids.reshape(-1, 1), lanes.shape)
-            for row in range(group.size):
-                key = id(instruction), int(group.waves[row]) + first
-                found = np.unique(ids[row][lanes[row]]).tolist()
-                self.truths.setdefault(key, set()).update(number for number in found if not words.is_constant(number))
+            for wave, found in zip(group.waves.tolist(), distinct(ids, lanes), strict=True):
+                self.truths.setdefault((id(instruction), wave + first), set()).update(
+                    number for number in found if not words.is_constant(number))
 
         return step

@@ -28,7 +28,7 @@ from asmgen.emulator.terms.decisions import DecisionTerms
 from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.emulator.terms.terminstructions import bind_comparison, bind_function, bind_scalar, bind_to_exec, bind_to_scalar, bind_vector
 from asmgen.emulator.terms.termstate import TermState
-from asmgen.emulator.terms.usedterms import UsedTerms
+from asmgen.emulator.terms.usedterms import UsedTerms, runs_of
 from asmgen.isa.registers import SGPR_BIT, Reg
 from asmgen.program.program import Instruction
 
@@ -150,10 +150,11 @@ class TermRules(Rules):
         scalars = [bit for bit in range(128) if use.writes >> bit + SGPR_BIT & 1]
         scc = "scc" in instruction.opcode.writes
         scalars += [EXEC, EXEC + 1] if use.to_exec else []
+        runs = runs_of(vectors)
 
         def step(group: Group) -> None:
-            for bit in vectors:
-                shadow.vector[bit, group.select] = number
+            for low, high in runs:
+                shadow.vector[low:high, group.select] = number
             for bit in scalars:
                 shadow.scalar[bit, group.select] = number
                 state.keep_carries(carrier.machine, bit, group, None)

@@ -18,7 +18,7 @@ from asmgen.emulator.carried.cells import UNKNOWN, Handles, whole
 from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine, lane_mask
 from asmgen.emulator.semantics import meaning
 from asmgen.emulator.shadow.undefineduses import use_of
-from asmgen.emulator.terms.termstate import TermState
+from asmgen.emulator.terms.termstate import TermState, distinct
 from asmgen.isa.operands import Special
 from asmgen.isa.registers import SGPR_BIT, Reg
 from asmgen.program.program import Instruction
@@ -74,13 +74,13 @@ class UsedTerms:
         masks = _lane_masks(instruction, scalars)
         if not vectors and not scalars:
             return act
-        plain = [bit for bit in scalars if bit not in masks]
+        plain, runs = [bit for bit in scalars if bit not in masks], runs_of(vectors)
         results = [bit for bit in range(shadow.registers - 1) if use.writes >> bit & 1]
         scalar_results = [bit for bit in range(128) if use.writes >> bit + SGPR_BIT & 1]
 
         def step(group: Group) -> None:
-            found: list[Handles] = []
-            found += [ids for bit in vectors if (ids := shadow.vector[bit, group.select]).max(initial=0) > UNKNOWN]
+            found = [ids for low, high in runs if (some := shadow.vector[low:high, group.select]).max(initial=0) > UNKNOWN
+                     for ids in some if ids.max(initial=0) > UNKNOWN]
             found += [ids[:, None] for bit in plain if (ids := shadow.scalar[bit, group.select]).max(initial=0) > UNKNOWN]
             ends = _unknown(shadow, group, vectors, plain) if found and ruled else None
             found = [ids.copy() for ids in found]
@@ -140,10 +140,17 @@ class UsedTerms:
         machine, words = carrier.machine, self.state.words
         first = machine.first_workgroup * (machine.waves // machine.workgroups)
         ids = np.where(whole(ids), ids, np.uint32(UNKNOWN))
-        for row in np.flatnonzero((ids > UNKNOWN).any(axis=1)).tolist():
-            found = [one for one in np.unique(ids[row]).tolist() if one > UNKNOWN and not words.is_constant(one)]
+        varies = ids > UNKNOWN
+        for wave, numbers in zip((group.waves + first).tolist(), distinct(ids, varies), strict=True) if varies.any() else ():
+            found = [one for one in numbers if not words.is_constant(one)]
             if found:
-                where.setdefault((id(instruction), int(group.waves[row]) + first), set()).update(found)
+                where.setdefault((id(instruction), wave), set()).update(found)
+
+
+def runs_of(bits: list[int]) -> list[tuple[int, int]]:
+    """Registers that follow each other, [first, end) of each run."""
+    ends = [bit + 1 for bit in bits if bit + 1 not in bits]
+    return list(zip([bit for bit in bits if bit - 1 not in bits], ends, strict=True))
 
 
 def _nothing(group: Group) -> None:
