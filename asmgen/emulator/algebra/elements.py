@@ -104,10 +104,11 @@ class Elements:
 
     def keep(self, alive: NDArray[np.bool_]) -> None:
         """Drop the other elements, in order."""
-        count = int(np.count_nonzero(alive))
-        self._residues[:, :count] = self._residues[:, :self.used][:, alive]
-        self._has[:count], self._encoding[:count] = self._has[:self.used][alive], self._encoding[:self.used][alive]
-        self.used = count
+        from asmgen.emulator.carried import compaction_kernels
+
+        for column in (*self._residues, self._has, self._encoding):
+            compaction_kernels.moved(column, alive)
+        self.used = int(np.count_nonzero(alive))
 
 
 def largest(kind: str, arch: Architecture) -> tuple[float, float]:

@@ -66,33 +66,41 @@ class WordCells:
 
     def used_rows(self, roots: list[Handles]) -> Handles:
         """Drop the rows that no array of handles names, and number them anew, in place. Returns those that stay."""
-        kept = np.zeros(self.used, bool)
-        for root in roots:
-            kept[root[(root & _ROW) != 0] ^ _ROW] = True
-        count = int(np.count_nonzero(kept))
-        self.rows[:count] = self.rows[:self.used][kept]
+        from asmgen.emulator.carried import compaction_kernels
+
+        kept, flat = np.zeros(self.used, bool), [_flat(root) for root in roots]
+        for root in flat:
+            compaction_kernels.mark(root, True, kept)
+        positions = np.empty(self.used, np.uint32)
+        count = compaction_kernels.numbered(kept, positions)
+        compaction_kernels.moved(self.rows, kept)
         self.used = count
-        positions = np.cumsum(kept, dtype=np.uint32) - np.uint32(1)
-        for root in roots:
-            many = (root & _ROW) != 0
-            root[many] = positions[root[many] ^ _ROW] | _ROW
+        for root in flat:
+            compaction_kernels.renumber(root, True, positions)
         return self.rows[:count]
 
     def compacted(self, roots: list[Handles], elements: int) -> NDArray[np.bool_]:
         """Drop the rows that no array of handles names, and number rows and elements anew, in place. Returns which of the elements stay:
         they keep their order, and 0 and UNKNOWN their numbers."""
+        from asmgen.emulator.carried import compaction_kernels
+
         rows = self.used_rows(roots)
-        alive = np.zeros(elements, bool)
+        alive, named = np.zeros(elements, bool), [_flat(root) for root in (rows, *roots)]
         alive[[0, UNKNOWN]] = True
-        alive[rows] = True
-        for root in roots:
-            alive[root[(root & _ROW) == 0]] = True
-        numbers = np.cumsum(alive, dtype=np.uint32) - np.uint32(1)
-        rows[...] = numbers[rows]
-        for root in roots:
-            whole = (root & _ROW) == 0
-            root[whole] = numbers[root[whole]]
+        for one in named:
+            compaction_kernels.mark(one, False, alive)
+        numbers = np.empty(elements, np.uint32)
+        compaction_kernels.numbered(alive, numbers)
+        for one in named:
+            compaction_kernels.renumber(one, False, numbers)
         return alive
+
+
+def _flat(handles: Handles) -> Handles:
+    """The same memory as one row."""
+    found = handles.view()
+    found.shape = (handles.size,)
+    return found
 
 
 def whole(handles: Handles) -> NDArray[np.bool_]:
