@@ -86,8 +86,12 @@ def transposed(words: Array, bits: int) -> Array:
     """
     registers, waves, _ = words.shape
     count = 32 * registers // bits
-    rows = np.ascontiguousarray(np.moveaxis(words, 0, -1)).view(np.uint8)  # [waves, 64, bytes]
-    string = np.unpackbits(rows, axis=-1, bitorder="little").reshape(waves, LANES // 16, 16 * count, bits)
-    table = string.reshape(waves, LANES // 16, count, COLUMNS, bits).swapaxes(2, 3)
-    packed = np.packbits(table.reshape(waves, LANES, count * bits), axis=-1, bitorder="little")
+    rows = np.ascontiguousarray(np.moveaxis(words, 0, -1))  # [waves, 64, registers]
+    if bits in (8, 16, 32):
+        elements = rows.view(f"u{bits // 8}").reshape(waves, LANES // 16, count, COLUMNS).swapaxes(2, 3)
+        packed = np.ascontiguousarray(elements).reshape(waves, LANES, count)
+    else:
+        string = np.unpackbits(rows.view(np.uint8), axis=-1, bitorder="little").reshape(waves, LANES // 16, 16 * count, bits)
+        table = string.reshape(waves, LANES // 16, count, COLUMNS, bits).swapaxes(2, 3)
+        packed = np.packbits(table.reshape(waves, LANES, count * bits), axis=-1, bitorder="little")
     return np.ascontiguousarray(np.moveaxis(packed.view(np.uint32), -1, 0))
