@@ -28,6 +28,16 @@ MISSING = None
 """What `residues` gives for an element of which nothing is known."""
 
 
+class Loops:
+    """In place of a machine's `work`: whether compiled loops pay."""
+
+    def __init__(self, pay: bool) -> None:
+        self.pay = pay
+
+    def pays(self, more: int) -> bool:
+        return self.pay
+
+
 class Followed:
     """A machine, followed."""
 

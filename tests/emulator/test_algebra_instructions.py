@@ -12,7 +12,7 @@ from asmgen.emulator.algebra.residues import HAS_P, HAS_Q, STANDARD, Residues
 from asmgen.isa.formats import encode, hardware_format
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
-from tests.algebra_harness import Followed, same
+from tests.algebra_harness import Followed, Loops, same
 
 VALUES = np.linspace(-3.0, 3.5, 64)
 
@@ -208,16 +208,6 @@ def _rows() -> list[MfmaRow]:
     return [row for row in MFMA.values() if row.cd_type in ("f32", "f64")]
 
 
-class _Loops:
-    """In place of a machine's `work`: whether compiled loops pay."""
-
-    def __init__(self, pay: bool) -> None:
-        self.pay = pay
-
-    def pays(self, more: int) -> bool:
-        return self.pay
-
-
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("row", _rows(), ids=lambda row: row.name)
 @pytest.mark.slow_after_first
@@ -227,7 +217,7 @@ def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow, compiled: bo
     formats = [("fp8", "fp4", 0, 4), ("bf8", "fp8", 1, 0), ("fp6", "bf6", 2, 3)] if row.f8f6f4 else [(row.a_type, row.b_type, 0, 0)]
     for a, b, cbsz, blgp in formats:
         run = Followed(arch)
-        run.machine.work = _Loops(compiled)
+        run.machine.work = Loops(compiled)
         counts = [max(1, edge * row.k // part * row.blocks * element_bits(kind) // 2048) for edge, kind, part in
                   ((row.m, a, 2 if row.sparse else 1), (row.n, b, 1))]
         _fill(run, 0, counts[0], a)
@@ -259,7 +249,7 @@ def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow, compiled: bo
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_missing_element_spoils_its_row_alone(compiled: bool) -> None:
     run = Followed()
-    run.machine.work = _Loops(compiled)
+    run.machine.work = Loops(compiled)
     _fill(run, 0, 4, "bf16")
     _fill(run, 16, 4, "bf16")
     run.follower.carrier.shadow.vector[0, 0, 5] = 1  # UNKNOWN, of row 5 of A

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.algebra.residues import P, Q
-from tests.algebra_harness import Followed
+from tests.algebra_harness import Followed, Loops
 
 REGISTERS = 8
 LANES = (0, 13, 63)
@@ -82,10 +82,12 @@ class Program:
         self.run.text(text)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("seed", range(12))
-def test_random_programs(seed: int) -> None:
+def test_random_programs(seed: int, compiled: bool) -> None:
     lane = LANES[seed % len(LANES)]
     run = Followed(seed=seed)
+    run.machine.work = Loops(compiled)
     program = Program(seed, run, lane)
     for _ in range(25):
         program.step()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from asmgen.emulator.algebra.compiledsums import CompiledSum
 from asmgen.emulator.algebra.elements import WIDTHS, Elements
 from asmgen.emulator.algebra.floatrules import PAIRS, Given, Rule, of_the_run, rule_of
 from asmgen.emulator.algebra.formatrules import bind_conversion
@@ -23,7 +24,7 @@ from asmgen.emulator.carried.handleatomics import Change
 from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, element_writer, slots_of, writer
 from asmgen.emulator.carried.tracker import Rules
 from asmgen.emulator.machine.floatmode import float_mode
-from asmgen.emulator.machine.state import Group
+from asmgen.emulator.machine.state import LANES, Group
 from asmgen.emulator.semantics import meaning
 from asmgen.emulator.semantics.packedbind import op_bits, pair_sides
 from asmgen.emulator.semantics.salu import scalar_sources
@@ -186,8 +187,13 @@ class AlgebraRules(Rules):
         factor = -1 if instruction.modifiers.get("div") else factor
         put = element_writer(instruction, carrier, WIDTHS[kind])
         clears = _cleared(instruction, carrier, first=1)
+        compiled = CompiledSum(instruction, slots, carrier, table) if CompiledSum.takes(instruction, slots) else None
 
         def step(group: Group) -> None:
+            if compiled is not None and carrier.machine.work.pays(group.size * LANES) and (ids := compiled(group)) is not None:
+                clears(group)
+                put(group, ids)
+                return
             sources = [_source(slot, group, table, cells) for slot in slots]
             numbers = rule(mode, name, sources)
             clears(group)
