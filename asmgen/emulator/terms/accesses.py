@@ -75,7 +75,7 @@ class AccessTerms:
         def step(group: Group) -> None:
             first = machine.first_workgroup * (machine.waves // machine.workgroups)
             lanes, waves = group.lanes(), (group.waves + first).tolist()
-            for wave, active in zip(waves, lanes.any(axis=1).tolist(), strict=True):
+            for wave, active in zip(waves, np.logical_or.reduce(lanes, axis=1).tolist(), strict=True):
                 if active:
                     self.met.setdefault((id(instruction), wave), []).append(len(self.branches.by_wave.get(wave, ())))
             for what, terms in parts:

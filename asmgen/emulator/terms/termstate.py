@@ -126,5 +126,5 @@ def distinct(ids: Handles, lanes: NDArray[np.bool_]) -> list[list[int]]:
     """The terms of each wave's active lanes, ascending: of [waves, 64], most often one for all."""
     if ids.size and (ids == ids[0, 0]).all():
         only = [int(ids[0, 0])]
-        return [only if active else [] for active in lanes.any(axis=1).tolist()]
+        return [only if active else [] for active in np.logical_or.reduce(lanes, axis=1).tolist()]
     return [np.unique(row[active]).tolist() for row, active in zip(ids, lanes, strict=True)]
