@@ -53,8 +53,9 @@ class AddressClaim:
     """A claim that is proven but for what addresses are for all sizes. `ran` are launches that ran and were not followed, `others` makes
     more that may `run`, first longer ones than those given, which come where ways lack, then others than those that come to functions that
     did nothing. What runs gives None where it tells nothing, and is made of a `short` one where that can be. `one_sided` are comparisons
-    with the one outcome that they had; `edges` runs launches at which others turn, and says what is assumed then; `outcomes` says what SCC
-    was at branches in all that ran. It takes the processor's time `until`, for other sides of selections until `sides_until`.
+    with the one outcome that they had; `edges` runs launches at which others turn, and gives who says what is assumed in the end;
+    `outcomes` says what SCC was at branches in all that ran. It takes the processor's time `until`, for other sides of selections until
+    `sides_until`.
     """
 
     family: Family
@@ -67,7 +68,7 @@ class AddressClaim:
     run: Callable[[Mapping[str, Any]], Launched | None]
     short: Mapping[str, Any] = field(default_factory=dict)
     one_sided: Callable[[], Mapping[int, bool]] = dict
-    edges: Callable[[Sequence[LimitCheck]], str | None] = lambda checks: None
+    edges: Callable[[Sequence[LimitCheck]], Callable[[], str | None]] = lambda checks: lambda: None
     outcomes: Callable[[], Mapping[int, Set[bool]]] = dict
     limits: SeenAtLimits = field(default_factory=SeenAtLimits)
     _counts: list[tuple[int, ...]] = field(default_factory=list)
@@ -233,12 +234,13 @@ class AddressClaim:
             access, branch = unseen
             why = f"a size that lets the address wrap turns `{branch}`, and no launch followed comes here that way"
             return replace(claim, status=UNKNOWN, reason=why, at=access)
-        edge = self.edges(self._checks)
+        unmet = self.edges(self._checks)
         self._turn()
         held = {**self.one_sided(), **self._decided()}
         other = next((said for one in self._turning if (said := one.other(held, self.until)) is not None), None)
         if other is not None:
             return replace(claim, status=UNKNOWN, reason=other)
+        edge = unmet()
         if edge is not None:
             claim = replace(claim, assumptions=(*claim.assumptions, edge))
         return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if self.limits.needed else claim

@@ -371,15 +371,19 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
         longer = longer_launches(contract, ran.shortest()[0], come, [one.values for one in ran.launched])
         return acting_launches(contract, build, [*there, *ran.shortest()], ran.fits(family, built), longer)
 
-    def edges(checks: Sequence[LimitCheck]) -> str | None:
+    def edges(checks: Sequence[LimitCheck]) -> Callable[[], str | None]:
         terms = EdgeTerms(checks, contract, build, ran.edges.left, ran.executing, ran.fits(family, built),
                           given_numbers(contract, ran.shortest()[0]), until + seconds / 4)
         for launch in terms.following():
             ran.edges.trying(launch)
             run(launch)
         ran.run_edges(run, until)
-        left = sorted({position for (position, _), _ in terms.unmet()})
-        return _UNREACHED.format(len(left), judged.instructions[left[0]].text) if left else None
+
+        def unmet() -> str | None:
+            left = sorted({position for (position, _), _ in terms.unmet()})
+            return _UNREACHED.format(len(left), judged.instructions[left[0]].text) if left else None
+
+        return unmet
 
     waiting = [one for one in ran.launched if one not in chosen]
     addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run,
