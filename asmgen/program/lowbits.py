@@ -122,7 +122,7 @@ def _asked(instruction: Instruction, wanted: dict[int, int]) -> list[tuple[int, 
         if name in _FIELDS:
             sources, count = sources[:1], _asked_by_field(name, numbers, later)
         elif name == "s_and_b32" or name == "s_andn2_b32" and isinstance(sources[0], int):
-            count = max([later, *(number.bit_length() for number in numbers if 0 <= number <= WORD >> 1)])
+            count = min((number.bit_length() for number in numbers if 0 <= number <= WORD >> 1), default=later)
     return [(operand.mask.bit_length() - 1, count) for operand in sources
             if isinstance(operand, Reg) and operand.file == "s" and operand.count == 1] if count else []
 

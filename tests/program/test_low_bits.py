@@ -74,6 +74,8 @@ def test_low_bits_are_those_of_the_values() -> None:
 @pytest.mark.parametrize(("lines", "count"), [
     (["s_and_b32 s1, s0, 1"], 1), (["s_and_b32 s1, s0, 0x1000"], 13), (["s_lshl_b32 s1, s0, 12", "s_and_b32 s1, s1, 0x1000"], 1),
     (["s_bfe_u32 s1, s0, 0x20001"], 3), (["s_lshr_b32 s1, s0, 3", "s_and_b32 s2, s1, 1"], 4), (["s_bitcmp1_b32 s0, 2"], 3),
+    (["s_and_b32 s1, s0, 1", "s_lshl_b32 s1, s2, 3", "s_and_b32 s1, s1, 0x2000"], 1),  # s1 holds another number before
+    (["s_and_b32 s1, s0, 0xfffffffe", "s_and_b32 s1, s1, 7"], 3),
     (["s_add_i32 s1, s0, 1", "s_mov_b32 s2, s1", "s_and_b32 s3, s2, 3"], 2), (["s_andn2_b32 s1, 1, s0"], 1),
     (["s_add_i32 s1, s0, 1", "s_cmp_lt_u32 s1, s2"], 0), (["s_and_b32 s1, s0, s2"], 0)])
 def test_how_many_low_bits_code_takes(lines: list[str], count: int) -> None:
