@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from itertools import permutations
+from operator import and_, or_, xor
 from typing import Any
 
 import numpy as np
@@ -94,6 +96,24 @@ def test_terms_are_what_they_say(seed: int) -> None:
             result: TermWord = meaning.VECTOR[name](space.words, *given)
             space.check(result, name)
             pool.append(result)
+
+
+@pytest.mark.parametrize("table", range(256))
+def test_truth_tables_are_two_operations_or_a_function(table: int) -> None:
+    """Each source may be kept or inverted, and each operation too: what is left are choices, majorities and their like."""
+    space = Space(table)
+    pool = items(space)
+    with np.errstate(all="ignore"):
+        space.check(space.words.bitwise(table, *pool[:1], *pool[2:4]), f"v_bitop3 of {table:#x}")
+    names = {one.name for one in space.table.algebra.variables}
+    assert ("bitwise32" in names) == (table not in COMPOSED)
+
+
+COMPOSED = {outer(inner(x, y) ^ flip, z) ^ last for x, y, z in permutations((0xF0, 0xCC, 0xAA)) for inner in (and_, or_, xor)
+            for outer in (and_, or_, xor) for x in (x, 0xFF ^ x) for y in (y, 0xFF ^ y) for z in (z, 0xFF ^ z) for flip in (0, 0xFF)
+            for last in (0, 0xFF)} | {inner(x, y) ^ last for x, y in permutations((0xF0, 0xCC, 0xAA), 2) for inner in (and_, or_, xor)
+                                      for x in (x, 0xFF ^ x) for y in (y, 0xFF ^ y) for last in (0, 0xFF)} | {0xF0, 0xCC, 0xAA, 15, 51, 85}
+"""By the list, not by the code that is tested."""
 
 
 @pytest.mark.parametrize("seed", range(10))

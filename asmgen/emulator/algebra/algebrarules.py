@@ -103,12 +103,8 @@ class AlgebraRules(Rules):
     # ---- integers ----
 
     def _integer(self, instruction: Instruction) -> Function | None:
-        name = instruction.name
-        if name.startswith("v_bitop3"):
-            table = int(instruction.modifiers.get("bitop3") or 0)
-            return lambda *words: self.words.bitwise(table, *words)
-        means = meaning.VECTOR.get(name)
-        if means is None or instruction.modifiers.get("clamp"):
+        means = meaning.vector_meaning(instruction.name, instruction.modifiers)
+        if means is None:
             return None
         return lambda *words: means(self.words, *words)
 

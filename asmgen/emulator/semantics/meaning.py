@@ -10,7 +10,7 @@ that clamp limits, and instructions with results of several registers (both in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from asmgen.emulator.semantics.domain import Domain, Flag, Value
@@ -418,6 +418,18 @@ for _kind in ("i32", "u32", "i16", "u16"):
         VECTOR[f"v_{_name}_{_kind}"] = _extreme(_least, _kind[0] == "i")
         VECTOR[f"v_{_name}3_{_kind}"] = _extreme3(_least, _kind[0] == "i")
     VECTOR[f"v_med3_{_kind}"] = _median(_kind[0] == "i")
+
+
+
+def vector_meaning(name: str, modifiers: Mapping[str, Any]) -> Meaning | None:
+    """Of an instruction of the vector ALU: that of v_bitop3 is its truth table's. None for one that has none, or is limited."""
+    if modifiers.get("clamp"):
+        return None
+    if name.startswith("v_bitop3"):
+        table = int(modifiers.get("bitop3") or 0)
+        return lambda d, a, b, c: d.bitwise(table, a, b, c)
+    return VECTOR.get(name)
+
 
 PACKED: dict[str, Meaning] = {
     "v_pk_mul_lo_u16": _mul,

@@ -33,13 +33,13 @@ _NOTHING = np.zeros((1, 1), np.uint32)
 _TO_EXEC = re.compile("s_(and|or|xor|nand|nor|xnor)(n1|n2|)_(save|wr)exec_b64")
 
 
-def bind_vector(instruction: Instruction, carrier: HandleCarrier, state: TermState) -> Action | None:
-    """An integer instruction by its meaning; None for results in a part of a register."""
+def bind_vector(instruction: Instruction, means: meaning.Meaning, carrier: HandleCarrier, state: TermState) -> Action | None:
+    """An integer instruction by what it `means`; None for results in a part of a register."""
     kind, name, machine = instruction.form.operands[0].type, instruction.name, carrier.machine
     part = instruction.form.encoding == "SDWA" and instruction.modifiers.get("dst_sel", "DWORD") != "DWORD"
     if kind in _NARROW or name.endswith("_i24") or part:
         return None
-    slots, means = slots_of(instruction, carrier), meaning.VECTOR[name]
+    slots = slots_of(instruction, carrier)
     puts = [writer(instruction, carrier, n) for n in range(2 if "64" in kind else 1)]
     flags = next((operand for spec, operand, _, writes in instruction.accesses[1:] if writes and isinstance(operand, Reg)), None)
     carried = instruction.operands[-1] if name.startswith(("v_addc", "v_subb")) else None

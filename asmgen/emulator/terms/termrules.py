@@ -121,8 +121,9 @@ class TermRules(Rules):
             return next((act for rule in rules if (act := rule(instruction, carrier, self.state)) is not None), None)
         if "valu" not in classes or "mfma" in classes or name.startswith("v_cmp"):
             return None
-        if name in meaning.VECTOR and not instruction.modifiers.get("clamp"):
-            return bind_vector(instruction, carrier, self.state)
+        means = meaning.vector_meaning(name, instruction.modifiers)
+        if means is not None:
+            return bind_vector(instruction, means, carrier, self.state)
         return bind_function(instruction, carrier, self.state)
 
     def moves(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from asmgen.emulator.carried.cells import UNKNOWN, Handles
 from asmgen.emulator.semantics.integers import ARRAYS
 from asmgen.emulator.terms.polynomials import Polynomials, Term
+from asmgen.emulator.terms.truthtables import Expression, expression_of
 
 Array = Any
 _FIELDS = 4
 """Fields of a mask with holes at most: each is a difference of quotients."""
+_TABLE_SOURCES = 3
 
 
 class TermTable:
@@ -233,10 +235,20 @@ class TermWords:
         return self._of_bits("xor", x, y, width, self.algebra.xor_bits)
 
     def bitwise(self, table: int, *sources: TermWord) -> TermWord:
-        """A function."""
-        width = self.width(sources[0])
-        return self._made("bitwise", ARRAYS.bitwise(table, *(source.value for source in sources)),
-                          lambda *terms: self._function("bitwise", *terms, width=width, more=(table,)), *sources, more=(table, width))
+        """Of three sources as `and`, `or` and `xor`, where the table is such; else a function."""
+        width, value = self.width(sources[0]), ARRAYS.bitwise(table, *(source.value for source in sources))
+        found = expression_of(table) if len(sources) == _TABLE_SOURCES else None
+        if found is not None:
+            return TermWord(value, self._expressed(found, sources).ids)
+        return self._made("bitwise", value, lambda *terms: self._function("bitwise", *terms, width=width, more=(table,)), *sources,
+                          more=(table, width))
+
+    def _expressed(self, expression: Expression, sources: Sequence[TermWord]) -> TermWord:
+        if isinstance(expression, int):
+            return sources[expression]
+        name, *parts = expression
+        given = [self._expressed(part, sources) for part in parts]
+        return {"not": self.inverted, "and": self.and_, "or": self.or_, "xor": self.xor}[name](*given)  # type: ignore[operator]
 
     def add(self, a: TermWord, b: TermWord) -> TermWord:
         """The sum, whether it wraps or not."""
