@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
+from asmgen.emulator.machine.floatmode import float_mode
+from asmgen.emulator.semantics.floats import FLOAT
+from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.emulator.terms.identities import Identities
 from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
-from asmgen.tools.proofs.termvalues import Makings, TermFunctions, TermValues
+from asmgen.emulator.terms.termwords import FUNCTIONS as INTEGERS
+from asmgen.tools.proofs.termvalues import Makings, TermValues
 
 FUNCTIONS = ("min", "max", "and32", "xor32", "or32", "shr32", "ones32", "v_rcp_iflag_f32")
+
+
+class TermFunctions(dict[str, Any]):
+    """The functions that terms are made of, number by number; those of floats by the emulator's semantics."""
+
+    def __init__(self) -> None:
+        super().__init__(INTEGERS)
+
+    def __missing__(self, name: str) -> Any:
+        function = FLOAT.get(name) or CONVERT[name]
+        source = np.float32 if name.endswith("f32") else np.uint32
+
+        def computed(*given: int) -> int:
+            with np.errstate(all="ignore"):
+                result = function(float_mode(0x3C0), *(np.array([one], np.uint32).view(source) for one in given))
+            return int(np.asarray(result).view(np.uint32)[0])
+
+        return computed
 
 
 def drawn(algebra: Polynomials, names: list[str], chance: random.Random, steps: int) -> Term:

@@ -21,10 +21,9 @@ from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
-from asmgen.tools.proofs.termvalues import TermFunctions, word_of
+from asmgen.tools.proofs.termvalues import Makings, TermValues, word_of
 
 _ITEM = "item."
-_LANE_BITS = (LANES - 1).bit_length()
 _POINTER = 1 << 40
 _FAR = 4099
 """A stride beyond all rows of these launches, at which addresses must be affine too."""
@@ -78,25 +77,23 @@ class WriteCheck:
     values: Mapping[str, Any]
     lost: str = ""
     stores: int = 0
-    _known: dict[tuple[int, tuple[int, ...]], dict[int, int]] = field(default_factory=dict)
+    _known: dict[tuple[tuple[int, ...], tuple[int, ...]], TermValues] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._algebra = self.report.algebra
-        self._functions = TermFunctions()
+        self._makings = Makings(self._algebra)
         strides = {parameter.name for parameter in self.contract.parameters if is_stride(parameter)}
         given = {variable.name: number for number, variable in enumerate(self._algebra.variables) if variable.given}
         self._strides = [number for name, number in given.items() if name in strides]
         numbers = {parameter.name for parameter in self.contract.parameters}
         self._pointers = {number: name for name, number in given.items()
                           if self._algebra.variables[number].high >= WORD and name not in numbers}
-        self._lanes = {given[f"{_ITEM}{bit}"]: bit for bit in range(_LANE_BITS) if f"{_ITEM}{bit}" in given}
         self._given = given
         self._ones = (1,) * len(self._strides)
         self._launched = tuple(word_of(self.values[self._algebra.variables[number].name]) for number in self._strides)
         self._grid = self.contract.grid_of(self.values)
         x, y, z = self.contract.workgroup
         self._waves = -(-x * y * z // LANES)
-        self._mixed: dict[int, bool] = {}
         self._beside: dict[tuple[int, int, str], list[AddressSequence]] = {}
         for sequence in self.report.sequences:
             for wave in sequence.waves if sequence.what in ("offset", "records") else ():
@@ -131,103 +128,75 @@ class WriteCheck:
             raise ValueError(f"{len(pointers)} pointers")
         parts = self._parts(term)
         used = [place for place, number in enumerate(self._strides) if number in parts]
-        rows, starts, addresses = [], [], []
-        for number, wave in enumerate(sequence.waves):
-            base = self._lane_values(term, wave, self._ones)
-            each = {place: self._lane_values(term, wave, self._with({place: 2})) - base for place in used}
-            if number == 0:
-                self._assert_affine(term, wave, base, each)
-            rows.append([each.get(place, np.zeros(LANES, np.int64)) for place in range(len(self._strides))])
-            starts.append(base - sum(each.values(), np.zeros(LANES, np.int64)) - _POINTER)
-            addresses.append(self._lane_values(term, wave, self._launched) - _POINTER)
-        groups = np.repeat(np.array(sequence.waves, np.int64) // self._waves, LANES)
-        by_wave = np.array(rows, np.int64).reshape(len(sequence.waves), len(self._strides), LANES)
-        flat = by_wave.swapaxes(1, 2).reshape(len(groups), len(self._strides))
-        here = np.concatenate([self._in_range(sequence, wave, place, _WIDER) for wave in sequence.waves])
-        active = [self.report.lanes.get((id(sequence.instruction), wave), {}).get(term, np.ones(LANES, bool)) for wave in sequence.waves]
-        now = np.concatenate([self._in_range(sequence, wave, place, (1,)) for wave in sequence.waves]) & np.concatenate(active)
+        waves = sequence.waves
+        self._known = {key: values for key, values in self._known.items() if key[0] == waves}  # others take memory
+        base = self._lane_values(term, waves, self._ones)
+        each = {place: self._lane_values(term, waves, self._with({place: 2})) - base for place in used}
+        self._assert_affine(term, waves[:1], base[:1], {place: one[:1] for place, one in each.items()})
+        none = np.zeros_like(base)
+        flat = np.stack([each.get(place, none) for place in range(len(self._strides))], -1).reshape(base.size, len(self._strides)) \
+            if self._strides else np.zeros((base.size, 0), np.int64)
+        starts = (base - sum(each.values(), none) - _POINTER).reshape(-1)
+        addresses = (self._lane_values(term, waves, self._launched) - _POINTER).reshape(-1)
+        groups = np.repeat(np.array(waves, np.int64) // self._waves, LANES)
+        here = self._in_range(sequence, place, _WIDER).reshape(-1)
+        active = [self.report.lanes.get((id(sequence.instruction), wave), {}).get(term, np.ones(LANES, bool)) for wave in waves]
+        now = self._in_range(sequence, place, (1,)).reshape(-1) & np.concatenate(active)
         width = max(int(row.bytes), 1)
-        return _Written(pointers[0], sequence.instruction.text, groups[here], flat[here], np.concatenate(starts)[here],
-                        np.concatenate(addresses)[now], groups[now], width, row.kind == "atomic")
+        return _Written(pointers[0], sequence.instruction.text, groups[here], flat[here], starts[here], addresses[now], groups[now], width,
+                        row.kind == "atomic")
 
     def _with(self, others: Mapping[int, int]) -> tuple[int, ...]:
         """Strides of 1 but for some, by their places."""
         return tuple(others.get(place, 1) for place in range(len(self._strides)))
 
-    def _assert_affine(self, term: Term, wave: int, base: Array, each: Mapping[int, Array]) -> None:
+    def _assert_affine(self, term: Term, waves: tuple[int, ...], base: Array, each: Mapping[int, Array]) -> None:
         """Raises ValueError where a term is not affine in strides: alone, with one of them far, with all of them."""
         tried = [{place: factor} for place in each for factor in (3, _FAR)]
         tried += [dict.fromkeys(each, _FAR), {place: 2 + number for number, place in enumerate(each)}] if len(each) > 1 else []
         for others in tried:
-            expected = base + sum(((factor - 1) * each[place] for place, factor in others.items()), np.zeros(LANES, np.int64))
-            if (self._lane_values(term, wave, self._with(others)) != expected).any():
+            expected = base + sum(((factor - 1) * each[place] for place, factor in others.items()), np.zeros_like(base))
+            if (self._lane_values(term, waves, self._with(others)) != expected).any():
                 raise ValueError("a stride that it is not affine in")
 
-    def _in_range(self, sequence: AddressSequence, wave: int, place: int, factors: tuple[int, ...]) -> Array:
-        """The lanes of a wave that a buffer's end does not leave out, with the launch's strides times one of some factors: what it leaves
-        out writes nothing. All, where that is not known."""
-        beside = [self._beside.get((id(sequence.instruction), wave, what), []) for what in ("offset", "records")]
-        terms = [parts[0].terms[place] for parts in beside if len(parts) == 1 and place < len(parts[0].terms)]
-        if len(terms) < 2 or None in terms:
-            return np.ones(LANES, bool)
-        inside = np.zeros(LANES, bool)
-        for times in factors:
-            wider = tuple(times * one for one in self._launched)
-            offset, records = (self._lane_values(term, wave, wider) for term in terms if term is not None)
-            inside |= offset % WORD < records % WORD
+    def _in_range(self, sequence: AddressSequence, place: int, factors: tuple[int, ...]) -> Array:
+        """The lanes of each wave that a buffer's end does not leave out, with the launch's strides times one of some factors: what it
+        leaves out writes nothing. All, where that is not known."""
+        inside, alike = np.ones((len(sequence.waves), LANES), bool), dict[tuple[Term, Term], list[int]]()
+        for row, wave in enumerate(sequence.waves):
+            beside = [self._beside.get((id(sequence.instruction), wave, what), []) for what in ("offset", "records")]
+            terms = [parts[0].terms[place] for parts in beside if len(parts) == 1 and place < len(parts[0].terms)]
+            if len(terms) == len(beside) and terms[0] is not None and terms[1] is not None:
+                alike.setdefault((terms[0], terms[1]), []).append(row)
+        for (first, last), rows in alike.items():
+            inside[rows] = False
+            for times in factors:
+                wider = tuple(times * one for one in self._launched)
+                offset, records = (self._lane_values(term, sequence.waves, wider)[rows] for term in (first, last))
+                inside[rows] |= offset % WORD < records % WORD
         return inside
 
-    def _lane_values(self, term: Term, wave: int, strides: tuple[int, ...]) -> Array:
-        """What a term is in each lane of a wave, with these strides."""
-        known = self._launch(wave, strides)
-        total = np.zeros(LANES, np.int64)
-        for monomial, coefficient in term:
-            product: Any = coefficient
-            for number in monomial:
-                product = product * (self._by_lane(number, known) if self._of_lanes(number) else self._algebra.value(
-                    (((number,), 1),), known, self._functions))
-            total = total + product
-        return np.broadcast_to(np.asarray(total, np.int64), LANES)
+    def _lane_values(self, term: Term, waves: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+        """What a term is in each lane of some waves, with these strides, [waves, 64]. Raises OverflowError for numbers beyond 64 bits."""
+        if (waves, strides) not in self._known:
+            self._known[waves, strides] = TermValues(self._makings, self._launch(waves, strides), LANES * len(waves))
+        return np.asarray(self._known[waves, strides].of(term)).astype(np.int64).reshape(len(waves), LANES)
 
-    def _launch(self, wave: int, strides: tuple[int, ...]) -> dict[int, int]:
-        """What the launch gives to a wave, but for strides."""
-        key = wave, strides
-        if key not in self._known:
-            group, own = divmod(wave, self._waves)
-            x, y, _ = self._grid
-            ids = {"workgroup.x": group % x, "workgroup.y": group // x % y, "workgroup.z": group // (x * y)}
-            known = {}
-            for name, number in self._given.items():
-                if number in self._pointers:
-                    known[number] = _POINTER
-                elif name.startswith(_ITEM):
-                    bit = int(name.removeprefix(_ITEM))
-                    if bit >= _LANE_BITS:
-                        known[number] = own >> bit - _LANE_BITS & 1
-                elif name in ids or number in self._strides or not isinstance(self.values[name], str):
-                    known[number] = ids[name] if name in ids else word_of(self.values[name])
-            self._known[key] = known | dict(zip(self._strides, strides, strict=True))
-        return self._known[key]
-
-    def _by_lane(self, number: int, known: Mapping[int, int]) -> Array:
-        lanes = np.arange(LANES, dtype=np.int64)
-        if number in self._lanes:
-            return lanes >> self._lanes[number] & 1
-        found = []
-        for lane in range(LANES):
-            given = {at: value for at, value in known.items() if not self._of_lanes(at)}
-            given |= {at: lane >> bit & 1 for at, bit in self._lanes.items()}
-            found.append(self._algebra.value((((number,), 1),), given, self._functions))
-        return np.array(found, np.int64)
-
-    def _of_lanes(self, number: int) -> bool:
-        """Whether a variable is not the same for all lanes of a wave."""
-        if number not in self._mixed:
-            variable = self._algebra.variables[number]
-            parts = [inner for one in variable.made_of if isinstance(one, tuple) for monomial, _ in one for inner in monomial]
-            parts += list(variable.bits - {number})
-            self._mixed[number] = number in self._lanes or any(self._of_lanes(inner) for inner in parts)
-        return self._mixed[number]
+    def _launch(self, waves: tuple[int, ...], strides: tuple[int, ...]) -> dict[int, Array]:
+        """What the launch gives to the lanes of waves."""
+        groups, own = np.divmod(np.repeat(np.array(waves, np.int64), LANES), self._waves)
+        items, (x, y, _) = own * LANES + np.tile(np.arange(LANES), len(waves)), self._grid
+        ids = {"workgroup.x": groups % x, "workgroup.y": groups // x % y, "workgroup.z": groups // (x * y)}
+        known = {}
+        for name, number in self._given.items():
+            if number in self._pointers:
+                known[number] = _POINTER
+            elif name.startswith(_ITEM):
+                known[number] = items >> int(name.removeprefix(_ITEM)) & 1
+            elif name in ids or number in self._strides or not isinstance(self.values[name], str):
+                known[number] = ids[name] if name in ids else word_of(self.values[name])
+        known |= dict(zip(self._strides, strides, strict=True))
+        return {number: np.broadcast_to(np.asarray(value, np.int64), items.shape) for number, value in known.items()}
 
     def _parts(self, term: Term) -> set[int]:
         """The variables that a term is made of."""

@@ -156,24 +156,6 @@ def word_of(value: Any) -> int:
     return int(np.float32(value).view(np.uint32)) if isinstance(value, float) else int(value) % WORD
 
 
-class TermFunctions(dict[str, Any]):
-    """The functions that terms are made of; those of floats by the emulator's semantics."""
-
-    def __init__(self) -> None:
-        super().__init__(FUNCTIONS)
-
-    def __missing__(self, name: str) -> Any:
-        function = FLOAT.get(name) or CONVERT[name]
-        source = np.float32 if name.endswith("f32") else np.uint32
-
-        def computed(*given: int) -> int:
-            with np.errstate(all="ignore"):
-                result = function(float_mode(_MODE), *(np.array([one], np.uint32).view(source) for one in given))
-            return int(np.asarray(result).view(np.uint32)[0])
-
-        return computed
-
-
 def _function(name: str, parts: list[Any]) -> Numbers:
     arrays = [part.values if isinstance(part, ExactNumbers) else part for part in parts]
     if name in _DIRECT and all(isinstance(part, ExactNumbers) and part.most < HOLDS for part in parts):
