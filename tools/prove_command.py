@@ -17,6 +17,7 @@ from asmgen.tools.proofs.runclaims import index_claim
 from asmgen.tools.proofs.textclaims import code_of, text_claims
 from asmgen.tools.proofs.writeclaim import with_writes
 from asmgen.tools.running.build import Built
+from asmgen.tools.running.keptdevices import keeping
 
 
 def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Callable[[str], None] = lambda sentence: None) -> Proof:
@@ -27,10 +28,11 @@ def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Calla
     blocks = {kernel.resources.name: kernel.contract.workgroup for kernel in built.kernel.launches}
     races, errata = text_claims(kernels, [blocks[program.name] for program, _ in kernels])
     say(f"races {races.status}, errata {errata.status}")
-    races = with_writes(settled(races, lambda: race_launch(family, built)), family, built)
-    index = index_claim(family, built, seconds)
-    say(f"index {index.status}")
-    order = order_claim(family, built)
+    with keeping(built):
+        races = with_writes(settled(races, lambda: race_launch(family, built)), family, built)
+        index = index_claim(family, built, seconds)
+        say(f"index {index.status}")
+        order = order_claim(family, built)
     return Proof(built.kernel.name, built.kernel.resources.arch, (index, races, order, errata), time.process_time() - began)
 
 

@@ -29,9 +29,12 @@ from asmgen.program.program import Program
 from asmgen.tools.proofs.algebrarun import larger
 from asmgen.tools.proofs.contractlimits import greatest_grid
 from asmgen.tools.running.build import Built
-from asmgen.tools.running.keptdevices import code_object_of
+from asmgen.tools.running.keptdevices import code_object_of, kept_devices
 from asmgen.tools.running.runner import emulator
 from asmgen.tuning.started import launch_list, upload, values_of
+
+_KEPT = 2
+"""Reports, which take memory."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,19 @@ def given_arguments(kernel: KernelRecord, contract: KernelContract) -> list[Give
 
 def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], seed: int = 1,
                   program: Program | None = None, magnitude: int = 0) -> AddressReport:
-    """Launch a built kernel and note where it goes; of several the variant's. Inputs are those of `run_algebra`."""
+    """Launch a built kernel and note where it goes; of several the variant's. Inputs are those of `run_algebra`. In a block of `keeping`
+    the first launches are followed once: claims ask for the same ones."""
+    kept, key = kept_devices(built), (repr(sorted(parameters.items())), seed, program, magnitude)
+    report: AddressReport | None = kept.found.get(key) if kept is not None else None
+    if report is None:
+        report = _followed(family, built, parameters, seed, program, magnitude)
+        if kept is not None and len(kept.found) < _KEPT:
+            kept.found[key] = report
+    return report
+
+
+def _followed(family: Family, built: Built, parameters: Mapping[str, Any], seed: int, program: Program | None,
+              magnitude: int) -> AddressReport:
     problem = larger(family.problem(parameters, seed), magnitude)
     contract, resources = built.kernel.contract, built.kernel.resources
     followed = program or built.kernel.program

@@ -31,11 +31,12 @@ class KeptDevice(EmulatedDevice):
 
 @dataclass
 class KeptDevices:
-    """Those of one build, the last one last."""
+    """Those of one build, the last one last; `found` is what launches found that others ask for again, by what names it."""
 
     code_object: CodeObject
     programs: Mapping[str, Program]
     devices: list[tuple[str, KeptDevice]] = field(default_factory=list)
+    found: dict[Any, Any] = field(default_factory=dict)
 
     def device(self, arch: str, options: Options, programs: Mapping[str, Program], domain: str) -> EmulatedDevice:
         """One for these programs; `domain` names the second values that launches there have."""
@@ -67,17 +68,24 @@ def code_object_of(built: Built) -> CodeObject:
 @contextmanager
 def keeping(built: Built, read: bool = True) -> Iterator[None]:
     """Launches of a build in the block share devices, and code that is bound there. With `read` what stands in the code object is read
-    once for all of them, where it can be."""
+    once for all of them, where it can be; a block in such a one shares its devices."""
+    known: dict[str, KeptDevices] = built.__dict__
+    outer = known.get(_KEPT)
+    if outer is not None and read:
+        yield
+        return
     from asmgen.reader.disassembly import read_kernel  # lark is needed only where code is read
 
     code_object, programs = CodeObject.load(built.code_object), dict[str, Program]()
     if read and find_tool("llvm-objdump") is not None:
         names = [kernel.resources.name for kernel in built.kernel.launches]
         programs = {name: read_kernel(code_object, code_object.kernel(name)) for name in names}
-    known: dict[str, KeptDevices] = built.__dict__
-    known[_KEPT] = KeptDevices(code_object, programs)
+    own = known[_KEPT] = KeptDevices(code_object, programs)
     try:
         yield
     finally:
-        for _, device in known.pop(_KEPT).devices:
+        for _, device in own.devices:
             device.close()
+        del known[_KEPT]
+        if outer is not None:
+            known[_KEPT] = outer
