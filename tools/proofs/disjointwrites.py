@@ -129,7 +129,7 @@ class WriteCheck:
         parts = self._parts(term)
         used = [place for place, number in enumerate(self._strides) if number in parts]
         waves = sequence.waves
-        self._known = {key: values for key, values in self._known.items() if key[0] == waves}  # others take memory
+        self._known = {key: values for key, values in self._known.items() if key[0] in (waves, waves[:1])}  # others take memory
         base = self._lane_values(term, waves, self._ones)
         each = {place: self._lane_values(term, waves, self._with({place: 2})) - base for place in used}
         self._assert_affine(term, waves[:1], base[:1], {place: one[:1] for place, one in each.items()})
@@ -187,7 +187,7 @@ class WriteCheck:
         groups, own = np.divmod(np.repeat(np.array(waves, np.int64), LANES), self._waves)
         items, (x, y, _) = own * LANES + np.tile(np.arange(LANES), len(waves)), self._grid
         ids = {"workgroup.x": groups % x, "workgroup.y": groups // x % y, "workgroup.z": groups // (x * y)}
-        known = {}
+        known = dict[int, Any]()
         for name, number in self._given.items():
             if number in self._pointers:
                 known[number] = _POINTER

@@ -248,7 +248,8 @@ class TermWords:
             return sources[expression]
         name, *parts = expression
         given = [self._expressed(part, sources) for part in parts]
-        return {"not": self.inverted, "and": self.and_, "or": self.or_, "xor": self.xor}[name](*given)  # type: ignore[operator]
+        acts: dict[str, Callable[..., TermWord]] = {"not": self.inverted, "and": self.and_, "or": self.or_, "xor": self.xor}
+        return acts[name](*given)
 
     def add(self, a: TermWord, b: TermWord) -> TermWord:
         """The sum, whether it wraps or not."""
