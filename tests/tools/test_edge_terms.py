@@ -52,6 +52,16 @@ def test_an_edge_that_launches_should_meet_and_do_not_is_named() -> None:
     assert launches[:2] == [{"m": 21, "n": 64}, {"m": 21, "n": 128}] and {"m": 30, "n": 64} in launches and terms.unmet() == inequality
 
 
+@pytest.mark.parametrize(("around", "first"), [
+    ("s_cmp_gt_u32 s8, 150\ns_cbranch_scc1 around\n", {"m": 73, "n": 128}), ("", {"m": 3, "n": 198})])
+def test_launches_come_first_in_which_waves_come_to_an_edge(around: str, first: dict[str, int]) -> None:
+    """A row's number and length are 200 together where rows are long, or where there are many, which is more work. Long ones go around."""
+    sum_of_both = "s_add_u32 s91, s2, s8\ns_cmp_gt_u32 s91, 0xc8\n"
+    check = with_row(_ROW, 3, behind=f"{around}{sum_of_both}s_cbranch_scc1 over\ns_nop 0\nover:\ns_nop 1\naround:\n")
+    terms = edge_terms(check, keys(check, sum_of_both, 0))
+    assert next(terms.following()) == first
+
+
 @pytest.mark.parametrize(("behind", "status"), [
     (_SCALAR, PROVEN), ("s_cmp_eq_u32 s2, 300\ns_cselect_b64 exec, 0, exec\n", REFUTED)])
 def test_the_one_row_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, behind: str, status: str) -> None:

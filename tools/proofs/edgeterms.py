@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import islice, product
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from asmgen.tools.proofs.edgelaunches import Key, ordered
 from asmgen.tools.proofs.exactnumbers import Numbers
 from asmgen.tools.proofs.launchvalues import given_numbers
 from asmgen.tools.proofs.limitlaunches import LimitCheck
-from asmgen.tools.proofs.limitsamples import Truths
+from asmgen.tools.proofs.limitsamples import Samples, Truths
 from asmgen.tools.proofs.termvalues import Makings, TermValues
 
 Launch = Mapping[str, Any]
@@ -37,19 +38,24 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class _Samples:
-    """Each lane of each wave of the workgroups at the ends of the grid: the number of its launch, its wave, and what terms are there."""
+class _Met:
+    """The comparisons whose edges a launch meets by the terms, and those of them to which waves come there."""
 
-    launches: Numbers
-    waves: Numbers
-    values: TermValues
+    met: frozenset[Key] = frozenset()
+    come: frozenset[Key] = frozenset()
+
+    def __or__(self, other: _Met) -> _Met:
+        return _Met(self.met | other.met, self.come | other.come)
+
+    def __and__(self, keys: Set[Key]) -> _Met:
+        return _Met(self.met & keys, self.come & keys)
 
 
 class ComparisonSides:
     """The sides of comparisons in the launch of a check, as terms, in any launch."""
 
     def __init__(self, check: LimitCheck, contract: KernelContract) -> None:
-        self._report, self._contract, self._waves = check.report, contract, check.waves
+        self._check, self._report, self._contract, self._waves = check, check.report, contract, check.waves
         self._makings = Makings(check.report.algebra)
         self._truths: dict[int, dict[Term, set[int]]] = {}
         position = {id(one): number for number, one in enumerate(check.report.program.instructions)}
@@ -58,7 +64,7 @@ class ComparisonSides:
                 if term is not None:
                     self._truths.setdefault(position[instruction], {}).setdefault(term, set()).add(wave % self._waves)
 
-    def apart(self, key: Key, samples: _Samples) -> Iterator[tuple[Numbers, Truths]]:
+    def apart(self, key: Key, samples: Samples) -> Iterator[tuple[Numbers, Truths]]:
         """By how much sides are apart, for each term of the truth, with the samples that are of waves that have it. A bit is 0 or 1."""
         (position, name), _ = key
         for term, waves in self._truths.get(position, {}).items():
@@ -79,21 +85,32 @@ class ComparisonSides:
         """Whether there are terms of a comparison's truth."""
         return key[0][0] in self._truths
 
-    def met(self, keys: Sequence[Key], launches: Sequence[Launch]) -> list[set[Key]]:
+    def met(self, keys: Sequence[Key], launches: Sequence[Launch]) -> list[_Met]:
         """Of each launch, given whole, those that it comes to."""
-        found: list[set[Key]] = [set() for _ in launches]
+        met, come = (list[set[Key]](set() for _ in launches) for _ in range(2))
         known = [key for key in keys if self.knows(key)]
-        if not known:
-            return found
-        samples = self.samples(launches)
-        for key in known:
+        samples = self.samples(launches) if known else None
+        for key in known if samples is not None else ():
+            assert samples is not None
+            waves_come = self._come(key[0][0], samples)
             for apart, here in self.apart(key, samples):
                 there = here & np.logical_or.reduce([apart == turn for turn in _differences(key)])
-                for number in np.unique(samples.launches[there]).tolist():
-                    found[number].add(key)
+                for found, which in ((met, there), (come, there & waves_come)):
+                    for number in np.unique(samples.launches[which]).tolist():
+                        found[number].add(key)
+        return [_Met(frozenset(one), frozenset(other)) for one, other in zip(met, come, strict=True)]
+
+    def _come(self, position: int, samples: Samples) -> Truths:
+        """Where waves come to a comparison, as far as the decisions say that led them in the launch of the check."""
+        found = np.zeros(len(samples.waves), bool)
+        for wave in set[int]().union(*self._truths[position].values()):
+            own = samples.waves == wave
+            for decision in self._check.guards.met(self._report.program.instructions[position], wave):
+                own &= ~self._check.otherwise(decision, samples)
+            found |= own
         return found
 
-    def moves(self, key: Key, samples: _Samples, by: int) -> set[int]:
+    def moves(self, key: Key, samples: Samples, by: int) -> set[int]:
         """By how much a size changes where sides come to an edge. `samples` are of a launch and of one in which it is `by` larger."""
         found, half = set[int](), len(samples.waves) // 2
         for apart, here in self.apart(key, samples):
@@ -105,7 +122,7 @@ class ComparisonSides:
                 found.update((lacks[whole] // slopes[slopes != 0][whole]).tolist())
         return found
 
-    def samples(self, launches: Sequence[Launch]) -> _Samples:
+    def samples(self, launches: Sequence[Launch]) -> Samples:
         """Of whole launches."""
         ends = [sorted(set(product(*({0, side - 1} for side in self._contract.grid_of(launch))))) for launch in launches]
         groups = [(number, *ids) for number, some in enumerate(ends) for ids in some]
@@ -113,7 +130,7 @@ class ComparisonSides:
         rows = np.repeat(np.array(groups, np.int64).reshape(-1, 4), each, axis=0)
         items = np.tile(np.arange(each), len(groups))
         given = given_numbers(self._report.algebra, launches, rows[:, 0], rows[:, 1:], items, np.zeros(len(items), np.int64))
-        return _Samples(rows[:, 0], items // LANES, TermValues(self._makings, given, len(items)))
+        return Samples(rows[:, 0], rows[:, 1:], items // LANES, items, TermValues(self._makings, given, len(items)))
 
 
 def _differences(key: Key) -> tuple[int, ...]:
@@ -132,10 +149,10 @@ class Base:
 
 @dataclass(frozen=True)
 class _EdgeLaunch:
-    """A launch with a size other than in one that ran, and what it meets, of what that one executed: it is taken to go the same way."""
+    """A launch with a size other than in one that ran, and what it meets, of what that one executed."""
 
     launch: dict[str, Any]
-    met: frozenset[Key]
+    edges: _Met
 
 
 @dataclass
@@ -161,20 +178,24 @@ class EdgeTerms:
         sides = [ComparisonSides(check, self.contract) for check in self.checks]
         self._known = self._tried(sides, self.left())
         while time.process_time() < self.until and (lacks := set(self.reached())):
-            chosen = max(self._known, key=lambda one: (len(one.met & lacks), -self._work(one.launch)))
-            met = chosen.met & lacks
-            launch = shorter(self.contract, self.build, chosen.launch, self.short, partial(self._meets, sides, met))
+            chosen = max(self._known, key=lambda one: self._worth(one, lacks))
+            wanted = chosen.edges & lacks
+            launch = shorter(self.contract, self.build, chosen.launch, self.short, partial(self._meets, sides, wanted))
             if self._name(launch) in self._ran:  # it did not come there
                 launch = chosen.launch
             if launch == chosen.launch:
                 self._known.remove(chosen)
             self._ran.add(self._name(launch))
             yield launch
-            self._tries.update(met & set(self.left()))
+            self._tries.update((wanted.come or wanted.met) & set(self.left()))
+
+    def _worth(self, launch: _EdgeLaunch, lacks: Set[Key]) -> tuple[int, int, int]:
+        """What waves come to counts first, then what terms say alone, then how short it is."""
+        return len(launch.edges.come & lacks), len(launch.edges.met & lacks), -self._work(launch.launch)
 
     def reached(self) -> list[Key]:
         """What lacks and sizes reach, by the terms, of which too few launches were tried."""
-        reached = set[Key]().union(*(one.met for one in self._known))
+        reached = set[Key]().union(*(one.edges.met for one in self._known))
         return [key for key in self.left() if key in reached and self._tries[key] < TRIES]
 
     def unmet(self) -> list[Key]:
@@ -196,13 +217,13 @@ class EdgeTerms:
             for begin in range(0, len(launches), _AT_ONCE):
                 at_once = launches[begin:begin + _AT_ONCE]
                 met = self._met(sides, executed, at_once)
-                found += [_EdgeLaunch(launch, frozenset(own)) for launch, own in zip(at_once, met, strict=True)]
+                found += [_EdgeLaunch(launch, own) for launch, own in zip(at_once, met, strict=True)]
         return found
 
-    def _met(self, sides: Sequence[ComparisonSides], keys: Sequence[Key], launches: Sequence[Launch]) -> list[set[Key]]:
+    def _met(self, sides: Sequence[ComparisonSides], keys: Sequence[Key], launches: Sequence[Launch]) -> list[_Met]:
         whole = [self._resolved(launch) for launch in launches]
         by_check = [one.met(keys, whole) for one in sides]
-        return [set[Key]().union(*found) for found in zip(*by_check, strict=True)]
+        return [reduce(or_, found, _Met()) for found in zip(*by_check, strict=True)]
 
     def _solved(self, sides: Sequence[ComparisonSides], keys: Sequence[Key], base: Launch) -> list[dict[str, Any]]:
         """Launches with one size other than in a base: sizes first, and what is one by default for keys whose sides no size moves."""
@@ -231,11 +252,13 @@ class EdgeTerms:
         return found
 
     def _values_of(self, moves: set[int], base: Launch, parameter: Parameter) -> Iterator[dict[str, Any]]:
-        """The launches with the least ones of the sizes that a base is moved to, of those that are allowed."""
+        """Of the sizes that a base is moved to and that are allowed the launches with the least ones, and with those next to the base's,
+        which go more alike."""
         size = self._resolved(base)[parameter.name]
-        launches = ({**base, parameter.name: size + move} for move in sorted(moves)
-                    if move % parameter.multiple_of == 0 and size + move > 0)
-        return islice((launch for launch in launches if self._allowed(launch)), _SIZES)
+        able = [move for move in sorted(moves) if move % parameter.multiple_of == 0 and size + move > 0]
+        for some in (able, sorted(able, key=abs)):
+            launches = ({**base, parameter.name: size + move} for move in some)
+            yield from islice((launch for launch in launches if self._allowed(launch)), _SIZES)
 
     def _pair(self, base: Launch, name: str, step: int) -> tuple[dict[str, Any], dict[str, Any], int] | None:
         """A launch and one with a size larger, or smaller, whose grid has as many ends: whole ones, with by how much."""
@@ -249,8 +272,9 @@ class EdgeTerms:
                 continue
         return None
 
-    def _meets(self, sides: Sequence[ComparisonSides], keys: Set[Key], launch: Launch) -> bool:
-        return keys <= self._met(sides, [*keys], [launch])[0]
+    def _meets(self, sides: Sequence[ComparisonSides], wanted: _Met, launch: Launch) -> bool:
+        found = self._met(sides, [*wanted.met], [launch])[0]
+        return wanted.met <= found.met and wanted.come <= found.come
 
     def _allowed(self, launch: Launch) -> bool:
         try:
