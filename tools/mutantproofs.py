@@ -25,7 +25,7 @@ from typing import Any
 import click
 
 from asmgen.author.family.family import Family
-from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object
+from asmgen.checks.lint.facts import facts_of_code_object
 from asmgen.checks.mutants.indexmutants import IndexMutants
 from asmgen.checks.mutants.mutants import Mutant, mutants
 from asmgen.checks.mutants.valuemutants import K_ORDER
@@ -78,12 +78,8 @@ class Table:
 
 def text_claim(built: Built, mutant: Mutant) -> Claim:
     """Races and errata of a mutant."""
-    facts = _facts(built)
+    facts = facts_of_code_object(CodeObject.load(built.code_object))[built.kernel.resources.name]
     return worst([race_claim(mutant.program, facts), errata_claim(mutant.program, facts)])
-
-
-def _facts(built: Built) -> KernelFacts:
-    return facts_of_code_object(CodeObject.load(built.code_object))[built.kernel.resources.name]
 
 
 class OrderJudge:
@@ -142,7 +138,7 @@ def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: In
     if claimed == ORDER:
         return order.claim(mutant)
     claim = index_claim(family, built, seconds, mutant.program) if claimed == INDEX else text_claim(built, mutant)
-    if claim.status == UNKNOWN and claimed == TEXT and (said := open_rule(mutant, _facts(built), runs)) is not None:
+    if claim.status == UNKNOWN and claimed == TEXT and (said := open_rule(family, built, mutant, runs)) is not None:
         return replace(claim, status=OPEN, reason=said)
     if claim.status != REFUTED and claimed == TEXT:  # a swizzle that is undone, a wait that another one covers or is only warned of
         run = index_claim(family, built, seconds, mutant.program)
