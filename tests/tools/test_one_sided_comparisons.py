@@ -64,9 +64,11 @@ def one_sided(check: LimitCheck) -> dict[int, bool]:
 
 
 @pytest.mark.parametrize(("jump", "there"), [
-    ("s_cbranch_scc0 over\ns_nop 0\nover:\ns_nop 1\n", [False, True, False]), ("", [False, True, True])])
+    ("s_cbranch_scc0 over\ns_nop 0\nover:\ns_nop 1\n", [False, True, False]),
+    ("global_store_dword v3, v1, s[6:7]\n", [False, True, False]), ("", [False, True, True])])
 def test_launches_in_which_a_comparison_turns_come_to_it(jump: str, there: list[bool]) -> None:
-    """Rows beyond 16 go around a test of bit 4: the first 17 come there. What leads to a block is known where a branch on SCC ends it."""
+    """Rows beyond 16 go around a test of bit 4: the first 17 come there. What leads to a block is known where a branch on SCC ends it, or
+    an access is in it."""
     check = with_row(_ROW, 3, behind=f"s_cmp_gt_u32 s2, 16\ns_cbranch_scc1 around\ns_bitcmp1_b32 s2, 4\n{jump}around:\n")
     (position,) = (number for number, one in enumerate(check.report.program.instructions) if one.name == "s_bitcmp1_b32")
     launches = [{**check.report.parameters, "m": rows} for rows in (3, 17, 1 << 20 | 17)]

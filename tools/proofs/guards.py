@@ -10,6 +10,7 @@ A branch that compares what no way back to it changes goes one way each time: wa
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 from asmgen.emulator.terms.decisions import Decision
 from asmgen.program.controlflow import control_flow
@@ -85,13 +86,17 @@ class Guards:
         return self._decided(instruction, wave, place)[1]
 
     def met(self, instruction: Instruction, wave: int) -> tuple[Decision, ...]:
-        """The decisions that lead a wave of a workgroup to an instruction, the first time in the first workgroup that meets the branch on
-        SCC which ends its block. Of blocks that end otherwise none are known."""
-        branch = self._report.program.instructions[self._flow.blocks[self._flow.block_of[self.position(instruction)]].last]
+        """The decisions that lead a wave of a workgroup to an instruction, the first time in the first workgroup that comes to its block:
+        to an access there, or to the branch on SCC which ends it. Of other blocks none are known."""
+        block = self._flow.blocks[self._flow.block_of[self.position(instruction)]]
+        there = self._report.program.instructions[block.first:block.last + 1]
         for number, ways in sorted(self._report.decisions.by_wave.items()):
-            count = next((place for place, (one, _, _) in enumerate(ways) if one is branch), None)
-            if number % self._waves == wave and count is not None:
-                return self._at(branch, number, count)[0] if self.known else ()
+            if number % self._waves != wave:
+                continue
+            counts = [self._report.met[id(one), number][0] for one in there if self._report.met.get((id(one), number))]
+            count = next(chain(counts, (place for place, (one, _, _) in enumerate(ways) if one is there[-1])), None)
+            if count is not None:
+                return self._at(instruction, number, count)[0] if self.known else ()
         return ()
 
     def position(self, instruction: Instruction) -> int:
