@@ -106,7 +106,7 @@ def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], s
                   program: Program | None = None, magnitude: int = 0) -> AddressReport:
     """Launch a built kernel and note where it goes; of several the variant's. Inputs are those of `run_algebra`. In a block of `keeping`
     the first launches are followed once: claims ask for the same ones."""
-    kept, key = kept_devices(built), (repr(sorted(parameters.items())), seed, program, magnitude)
+    kept, key = kept_devices(built), (repr(sorted(parameters.items())), seed, id(program), magnitude)  # a report keeps its program
     report: AddressReport | None = kept.found.get(key) if kept is not None else None
     if report is None:
         report = _followed(family, built, parameters, seed, program, magnitude)
