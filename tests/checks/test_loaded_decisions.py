@@ -35,6 +35,25 @@ def test_a_race_of_one_way_stays_one(decides: str) -> None:
     assert prove_races(program_of(f"{BEGIN}{decides}{both}{END}"), BLOCK).status == REFUTED
 
 
+ELECTED = {  # who goes on is one wave: whose ticket is the first, and the first by a number that is computed of what is loaded
+    "ticket": "v_mov_b32 v10, 0\nv_mov_b32 v11, 1\nds_add_rtn_u32 v9, v10, v11 offset:3072\ns_waitcnt lgkmcnt(0)\n",
+    "flat number": "s_load_dword s12, s[0:1], 8\ns_waitcnt lgkmcnt(0)\nv_mul_lo_u32 v9, v1, s12\nv_add_u32 v9, v9, v0\n"
+                   "v_lshrrev_b32 v9, 6, v9\n"}
+ALONE = "v_readfirstlane_b32 s30, v9\ns_cmp_eq_u32 s30, 0\ns_cbranch_scc0 ends\nds_write_b32 v4, v0\n"
+READ = "s_waitcnt lgkmcnt(0)\nds_read_b32 v8, v3\n"
+
+
+@pytest.mark.parametrize("elects", ELECTED.values(), ids=list(ELECTED))
+@pytest.mark.parametrize(("code", "status"), [
+    (f"{ALONE}{READ}ends:\n", UNKNOWN), (f"{ALONE}ends:\n{READ}", REFUTED),
+    (f"{ALONE}s_branch met\nends:\n{READ}met:\n", REFUTED), (f"{ALONE}ends:\n{BARRIER}{READ}", PROVEN)])
+def test_a_wave_does_not_race_with_itself_where_it_may_go_alone(elects: str, code: str, status: str) -> None:
+    """What one wave writes and reads on its way is no race; what it writes while those that have passed by read is one."""
+    proof = prove_races(program_of(f"{BEGIN}{elects}{code}{END}"), BLOCK)
+    assert proof.status == status, proof.reason
+    assert ("each wave decides for itself" in proof.reason) is (status == UNKNOWN)
+
+
 @pytest.mark.parametrize(("barrier", "status"), [(BARRIER, PROVEN), ("s_waitcnt lgkmcnt(0)\n", REFUTED)])
 def test_loops_of_each_wave_s_own_do_not_hide_a_missing_barrier(barrier: str, status: str) -> None:
     """As in a softmax: a loop of masked rounds, whose ways meet before any barrier, then a word of each wave that all read."""

@@ -58,6 +58,7 @@ class AlikeBranches:
         self._known: dict[frozenset[int], AlikeWays] = {}
         self._outcomes: dict[int, list[frozenset[int]]] = {}
         self._unfollowed: dict[frozenset[int], frozenset[int]] = {}
+        self._parted: dict[frozenset[int], frozenset[int]] = {}
 
     def common(self, one: int, other: int) -> AlikeWays:
         """Where waves `one` and `other` decide alike."""
@@ -70,6 +71,11 @@ class AlikeBranches:
         """The blocks at whose ends both decide alike though `common` does not say so: no barrier divides what follows."""
         self.common(one, other)
         return self._unfollowed[self._differing_ends(one, other)]
+
+    def parted(self, one: int, other: int) -> frozenset[int]:
+        """The blocks at whose ends each decides for itself, by a register that may differ."""
+        self.common(one, other)
+        return self._parted[self._differing_ends(one, other)]
 
     def _differing_ends(self, one: int, other: int) -> frozenset[int]:
         mine, theirs = self._of(one), self._of(other)
@@ -95,9 +101,9 @@ class AlikeBranches:
         regions: list[frozenset[int]] = []
         while True:
             differ = self._differing(inside)
-            parting = [node for node in nodes if node.block in undecided and node.number not in closed
+            parting = [node for node in nodes if node.block in undecided
                        and self._instructions[self._blocks[node.block].last].reads & differ[node.number]]
-            more = apart | {node.block for node in parting}
+            more = apart | {node.block for node in parting if node.number not in closed}
             if more == apart and inside:
                 break
             apart = more
@@ -110,6 +116,7 @@ class AlikeBranches:
         not_common = apart | {nodes[number].block for number in inside}
         self._unfollowed[undecided] = frozenset(number for number in self._free if len(self._blocks[number].successors) > 1) - not_common
         computed, decided = AlikeCode(self._paths, inside, self._ahead, self._alone, differ, self._free).followed()
+        self._parted[undecided] = frozenset(node.block for node in parting) - decided.keys()
         divided = frozenset[int]().union(*(region for region in regions if any(self._barriers[number] for number in region)))
         own = any(len(nodes[number].ways) > 1 and nodes[number].block not in self._free | decided.keys() for number in divided)
         branches = frozenset(block.number for block in self._blocks if len(block.successors) > 1) - not_common - self._free

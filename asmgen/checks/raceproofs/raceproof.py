@@ -22,7 +22,7 @@ from asmgen.checks.raceproofs.conflicts import Conflict, Conflicts
 from asmgen.checks.raceproofs.intervals import END, Intervals
 from asmgen.checks.raceproofs.lifetimes import Key, lifetimes
 from asmgen.checks.raceproofs.outcome import PROVEN, REFUTED, UNKNOWN, CannotTell, RaceProof, StaticRace
-from asmgen.checks.raceproofs.straight import contrary, straight
+from asmgen.checks.raceproofs.straight import contrary, elected, straight
 from asmgen.checks.raceproofs.twowaves import TwoWaves, onward
 from asmgen.checks.raceproofs.valuepaths import FEW, MANY, SOME, ValuePaths
 from asmgen.isa.opcode import is_lds_dma
@@ -208,6 +208,8 @@ class _Proof:
         elif contrary(self._paths, branches.unfollowed(*race.waves), (pair.one, first), (pair.other, second),
                       (1 << race.waves[0], 1 << race.waves[1])):
             doubt = "the two waves would have to decide in contrary ways what they decide alike"
+        elif elected(self._paths, branches.parted(*race.waves), first, second, (1 << race.waves[0], 1 << race.waves[1])):
+            doubt = "each wave decides for itself whether it goes there, and whether two do is not known"
         reason = race.sentence(self._paths.program)
         return RaceProof(UNKNOWN if doubt else REFUTED, f"{reason} ({doubt})" if doubt else reason, first[1], race, block, assumed,
                          self._states)

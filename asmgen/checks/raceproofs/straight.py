@@ -6,6 +6,8 @@ may follow comes to the access without another barrier, as after loads under mas
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from asmgen.checks.raceproofs.lifetimes import Key, Lifetimes
 from asmgen.checks.raceproofs.valuepaths import ValuePaths
 from asmgen.regalloc.dataflow import reached
@@ -30,8 +32,7 @@ def straight(paths: ValuePaths, barrier: Key, access: Key, flying: bool, alive: 
 
 def _inevitable(paths: ValuePaths, access: Key, alive: Lifetimes, waves: int) -> set[int]:
     """The nodes from which every way comes to an access of the same bytes, if loops end, before it passes a barrier."""
-    ends = paths.nodes[access[0]]
-    same = {node.number for node in paths.nodes if node.block == ends.block and node.touched.get(access[1]) == ends.touched[access[1]]}
+    ends, same = paths.nodes[access[0]], _same(paths, access)
     barred = {number for number, position in alive.at_barrier
               if number not in same or paths.nodes[number].block == ends.block and position < access[1]}
     same -= barred
@@ -45,6 +46,12 @@ def _inevitable(paths: ValuePaths, access: Key, alive: Lifetimes, waves: int) ->
             if not ways:
                 missing.add(node.number)
     return {node.number for node in paths.nodes} - reached(leading, sorted(missing))
+
+
+def _same(paths: ValuePaths, access: Key) -> set[int]:
+    """The nodes in which the instruction of an access touches the same bytes."""
+    ends = paths.nodes[access[0]]
+    return {node.number for node in paths.nodes if node.block == ends.block and node.touched.get(access[1]) == ends.touched[access[1]]}
 
 
 def _leads(paths: ValuePaths, start: Key, end: Key, waves: int, sure: set[int], passing: set[int], leaves: bool) -> bool:
@@ -96,4 +103,34 @@ def _decisions(paths: ValuePaths, blocks: frozenset[int], start: Key, end: Key, 
     for number in between if start[0] != end[0] or start[1] >= end[1] else ():
         if nodes[number].block in blocks and number != end[0]:
             found.setdefault(nodes[number].block, set()).update(nodes[way].block for way in ways[number] if way in between)
+    return found
+
+
+def elected(paths: ValuePaths, blocks: frozenset[int], one: Key, other: Key, waves: tuple[int, int]) -> bool:
+    """Whether two waves, each of which decides for itself at the ends of `blocks`, come to an access each by such decisions alone, and none
+    of these parts them: one wave may be all that ever goes there, as the one that has drawn a ticket."""
+    mine, theirs = (_needed(paths, blocks, _same(paths, access), wave) for access, wave in zip((one, other), waves, strict=True))
+    parted = any(mine[block].isdisjoint(theirs[block]) for block in mine.keys() & theirs.keys())
+    return not parted and all(_free(paths, needed.keys(), wave) for needed, wave in zip((mine, theirs), waves, strict=True))
+
+
+def _free(paths: ValuePaths, blocks: Set[int], wave: int) -> bool:
+    """Whether it is not known how a wave goes on from one of some blocks."""
+    nodes = paths.nodes
+    return any(sum(nodes[way].waves & wave != 0 for way in node.ways) > 1 for node in nodes if node.block in blocks and node.waves & wave)
+
+
+def _needed(paths: ValuePaths, blocks: frozenset[int], ends: set[int], wave: int) -> dict[int, set[int]]:
+    """By block, the blocks after it through which each way of a wave to some nodes goes."""
+    nodes = paths.nodes
+    ways = [[way for way in node.ways if nodes[way].waves & wave] for node in nodes]
+    starts = [start for start in paths.starts if nodes[start].waves & wave]
+    found: dict[int, set[int]] = {}
+    for block in blocks:
+        here = {node.number for node in nodes if node.block == block}
+        for side in {nodes[way].block for number in here for way in ways[number]}:
+            others = [[way for way in onward if nodes[way].block != side] if number in here else onward
+                      for number, onward in enumerate(ways)]
+            if ends.isdisjoint(reached(others, starts)):
+                found.setdefault(block, set()).add(side)
     return found
