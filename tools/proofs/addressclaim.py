@@ -32,6 +32,7 @@ _ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the lau
     "in addresses, and else where comparisons turn"
 _WAYS = "where a size turns a branch from which both ways lead to an access, its address is as in a launch that went that way"
 _LARGEST = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
+_LANES = "the time was over before launches were followed in which lanes compare otherwise"
 _AT_ONCE = 32
 """Launches in which terms are computed at once."""
 
@@ -41,11 +42,12 @@ Lacks = Sequence[tuple[LimitCheck, Mapping[Lack, Meets]]]
 
 @dataclass(frozen=True)
 class Launched:
-    """A launch that ran, and on which data."""
+    """A launch that ran, on which data, and how its lanes compared: comparisons by position, with each outcome."""
 
     values: Mapping[str, Any]
     magnitude: int
     seed: int
+    lanes: frozenset[tuple[int, bool]] = frozenset()
 
 
 @dataclass
@@ -54,8 +56,8 @@ class AddressClaim:
     more that may `run`, first longer ones than those given, which come where ways lack, then others than those that come to functions that
     did nothing. What runs gives None where it tells nothing, and is made of a `short` one where that can be. `one_sided` are comparisons
     with the one outcome that they had; `edges` runs launches at which others turn, and gives who says what is assumed in the end;
-    `outcomes` says what SCC was at branches in all that ran. It takes the processor's time `until`, for other sides of selections until
-    `sides_until`.
+    `outcomes` says what SCC was at branches in all that ran, `comparing` which of these are to be followed beside those that were, as lanes
+    compare otherwise. It takes the processor's time `until`, for other sides of selections until `sides_until`.
     """
 
     family: Family
@@ -70,7 +72,9 @@ class AddressClaim:
     one_sided: Callable[[], Mapping[int, bool]] = dict
     edges: Callable[[Sequence[LimitCheck]], Callable[[], str | None]] = lambda checks: lambda: None
     outcomes: Callable[[], Mapping[int, Set[bool]]] = dict
+    comparing: Callable[[Sequence[Launched]], Sequence[Launched]] = lambda followed: ()
     limits: SeenAtLimits = field(default_factory=SeenAtLimits)
+    _launched: list[Launched] = field(default_factory=list)
     _counts: list[tuple[int, ...]] = field(default_factory=list)
     _checks: list[LimitCheck] = field(default_factory=list)
     _selected: dict[int, set[bool]] = field(default_factory=dict)
@@ -92,6 +96,7 @@ class AddressClaim:
         launched = next(waiting, None)
         while launched is not None and claim.status == PROVEN:
             report = run_addresses(self.family, self.built, launched.values, launched.seed, self.program, launched.magnitude)
+            self._launched.append(launched)
             self._counts.append(report.launch.counts)
             for number, held in report.decisions.selected.items():
                 self._selected.setdefault(number, set()).update(held)
@@ -218,24 +223,18 @@ class AddressClaim:
     def _whole(self, claim: Claim) -> Claim:
         """Unknown where addresses were followed nowhere, where a size sends waves another way to an access that may wrap than any launch,
         lets a function of an address do what it does in none, or turns a comparison."""
+        lacks = self._unfollowed() or self._unseen()
+        if lacks is not None:
+            return replace(claim, status=UNKNOWN, reason=lacks[0], at=lacks[1])
+        unmet = self.edges(self._checks)
+        self._turn()
+        claim = self._with_lanes(claim)
+        if claim.status != PROVEN:
+            return claim
         judged = self.program or self.built.kernel.program
-        unfollowed = [position for position in unexecuted(judged, self._counts) if judged.instructions[position].opcode.memory is not None]
-        if unfollowed:
-            why = f"addresses of {len(unfollowed)} instructions are followed in none of the launches"
-            return replace(claim, status=UNKNOWN, reason=why, at=placed(judged, unfollowed[0]))
         one_sided = [one.text for one in judged.instructions if len(self._selected.get(id(one), ())) == 1]
         if one_sided:
             claim = replace(claim, assumptions=(*claim.assumptions, _ONE_SIDED.format(len(one_sided), one_sided[0])))
-        idle = self.limits.idle()
-        if idle is not None:
-            return replace(claim, status=UNKNOWN, reason=idle)
-        unseen = self.limits.unseen()
-        if unseen is not None:
-            access, branch = unseen
-            why = f"a size that lets the address wrap turns `{branch}`, and no launch followed comes here that way"
-            return replace(claim, status=UNKNOWN, reason=why, at=access)
-        unmet = self.edges(self._checks)
-        self._turn()
         held = {**self.one_sided(), **self._decided()}
         other = next((said for one in self._turning if (said := one.other(held, self.until)) is not None), None)
         if other is not None:
@@ -244,3 +243,28 @@ class AddressClaim:
         if edge is not None:
             claim = replace(claim, assumptions=(*claim.assumptions, edge))
         return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if self.limits.needed else claim
+
+    def _with_lanes(self, claim: Claim) -> Claim:
+        """After launches in which lanes go on or select otherwise than in those followed: their addresses may be others."""
+        for launched in self.comparing(self._launched):
+            if claim.status == PROVEN and time.process_time() > self.until:
+                return replace(claim, status=UNKNOWN, reason=_LANES)
+            claim = self.followed(claim, [launched])
+        lacks = self._unseen() if claim.status == PROVEN else None
+        return claim if lacks is None else replace(claim, status=UNKNOWN, reason=lacks[0], at=lacks[1])
+
+    def _unfollowed(self) -> tuple[str, str] | None:
+        """That no launch followed executed some accesses, and the first of them."""
+        judged = self.program or self.built.kernel.program
+        left = [position for position in unexecuted(judged, self._counts) if judged.instructions[position].opcode.memory is not None]
+        return (f"addresses of {len(left)} instructions are followed in none of the launches", placed(judged, left[0])) if left else None
+
+    def _unseen(self) -> tuple[str, str | None] | None:
+        """What sizes do with an address that they did in no launch followed, and where."""
+        idle = self.limits.idle()
+        if idle is not None:
+            return idle, None
+        unseen = self.limits.unseen()
+        if unseen is not None:
+            return f"a size that lets the address wrap turns `{unseen[1]}`, and no launch followed comes here that way", unseen[0]
+        return None

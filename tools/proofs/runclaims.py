@@ -142,7 +142,7 @@ class Ran:
         for number, launch_counts in enumerate(wrong[2]):
             self.beside.setdefault(number, []).append(launch_counts)
         self.counts.append(wrong[0])
-        self.launched.append(Launched(values, magnitude, seed))
+        self.launched.append(Launched(values, magnitude, seed, self.edges.told_apart(wrong[3][1])))
         self.elements += wrong[1]
         return wrong[0]
 
@@ -239,6 +239,12 @@ class Ran:
     def covering(self, judged: Program) -> list[Launched]:
         """Launches that together execute all that all do, and in which each loop goes round that does in one."""
         return covering(self.launched, [(*row, *rounds(judged, row)) for row in self.counts])
+
+    def comparing(self, followed: Sequence[Launched]) -> list[Launched]:
+        """Launches in which lanes compare otherwise than in all that were followed, that together have all such outcomes."""
+        nothing = frozenset[tuple[int, bool]]()
+        new = sorted(nothing.union(*(one.lanes for one in self.launched)).difference(*(one.lanes for one in followed)))
+        return covering(self.launched, [tuple(outcome in one.lanes for outcome in new) for one in self.launched])
 
     def launch_strained(self, family: Family, built: Built, program: Program | None, until: float) -> None:
         """What algebra does not see, on floats: first a few launches, after `launch_all` those that together execute all that it did.
@@ -388,7 +394,7 @@ def _index_claim(family: Family, built: Built, seconds: float, program: Program 
     waiting = [one for one in ran.launched if one not in chosen]
     addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run,
                              given_numbers(contract, ran.shortest()[0]), ran.edges.one_sided, edges,
-                             lambda: branch_outcomes(judged, ran.counts))
+                             lambda: branch_outcomes(judged, ran.counts), ran.comparing)
     try:
         claim = addresses.judged(claim, chosen)
         return replace(claim, scope=scope(), assumptions=(*claim.assumptions, *_not_met(ran.edges)))
