@@ -89,9 +89,10 @@ class ComparisonSides:
         """Of each launch, given whole, those that it comes to."""
         met, come = (list[set[Key]](set() for _ in launches) for _ in range(2))
         known = [key for key in keys if self.knows(key)]
-        samples = self.samples(launches) if known else None
-        for key in known if samples is not None else ():
-            assert samples is not None
+        if not known:
+            return [_Met() for _ in launches]
+        samples = self.samples(launches)
+        for key in known:
             waves_come = self._come(key[0][0], samples)
             for apart, here in self.apart(key, samples):
                 there = here & np.logical_or.reduce([apart == turn for turn in _differences(key)])
