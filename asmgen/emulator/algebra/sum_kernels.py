@@ -12,7 +12,8 @@ from asmgen.emulator.machine.jit import njit
 
 _ROW = 1 << 31  # of carried.cells: a handle that is a row of the table of nibbles
 _TOP = 7
-_BOTH, _HAS_E, _Q, _P, _UNKNOWN = HAS_Q | HAS_P, HAS_E, np.uint64(Q), np.uint64(P), UNKNOWN
+_HAS_Q, _HAS_P, _HAS_E, _BOTH = HAS_Q, HAS_P, HAS_E, HAS_Q | HAS_P
+_Q, _P, _UNKNOWN = np.uint64(Q), np.uint64(P), UNKNOWN
 
 
 @njit(cache=True)
@@ -59,8 +60,8 @@ def sums(handles: Any, words: Any, waves: Any, slots: Any, scalars: Any, scalars
                 found_q, found_p = found_q * q[1] % _Q, found_p * p[1] % _P
             if addend:
                 found_q, found_p = (found_q + q[last]) % _Q, (found_p + p[last]) % _P
-            residues[0, element] = found_q if flag & 1 else np.uint64(0)
-            residues[1, element] = found_p if flag & 2 else np.uint64(0)
+            residues[0, element] = found_q if flag & _HAS_Q else np.uint64(0)
+            residues[1, element] = found_p if flag & _HAS_P else np.uint64(0)
             residues[2, element] = 0
             has[element] = flag
             ids[place, lane] = element if flag else _UNKNOWN
