@@ -133,7 +133,6 @@ def _matters(instruction: Instruction, mask: int) -> bool:
     return bool(mask & addressed)
 
 
-
 def _matters_above(instruction: Instruction, mask: int, liveness: Liveness, position: int) -> bool:
     """Whether a sum of two registers uses the upper one of what it adds; compilers add 32 bits so, and read the lower result alone."""
     if not _SUMS_PAIRS.match(instruction.name):

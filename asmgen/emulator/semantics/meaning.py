@@ -420,7 +420,6 @@ for _kind in ("i32", "u32", "i16", "u16"):
     VECTOR[f"v_med3_{_kind}"] = _median(_kind[0] == "i")
 
 
-
 def vector_meaning(name: str, modifiers: Mapping[str, Any]) -> Meaning | None:
     """Of an instruction of the vector ALU: that of v_bitop3 is its truth table's. None for one that has none, or is limited."""
     if modifiers.get("clamp"):
