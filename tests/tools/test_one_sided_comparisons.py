@@ -117,16 +117,17 @@ def test_outcomes(name: str, below: bool, above: bool) -> None:
     assert (outcome(name, True), outcome(name, False)) == (below, above)
 
 
-@pytest.mark.parametrize("lanes", [
-    "s_mov_b64 exec, vcc\nv_add_u32 v3, v3, v5\ns_mov_b64 exec, -1\n", "v_cndmask_b32 v5, 0, v5, vcc\nv_add_u32 v3, v3, v5\n"])
+@pytest.mark.parametrize("code", [
+    "s_mov_b64 exec, vcc\nv_add_u32 v3, v3, v5\ns_mov_b64 exec, -1\n", "v_cndmask_b32 v5, 0, v5, vcc\nv_add_u32 v3, v3, v5\n",
+    "s_cmp_gt_u32 s8, 0x200\ns_cbranch_scc1 over\nv_mov_b32 v5, 0\nover:\nv_add_u32 v3, v3, v5\n"])
 @pytest.mark.parametrize(("places", "status"), [(12, UNKNOWN), (1, PROVEN)])
-def test_what_lanes_do_at_an_edge_alone_is_followed_in_addresses(lanes: str, places: int, status: str) -> None:
+def test_what_code_does_at_an_edge_alone_is_followed_in_addresses(code: str, places: int, status: str) -> None:
     """Rows of more than 512 elements, as those of a launch at the edge, add 0 to their addresses by way of n << places, which wraps for the
     longest ones or does not."""
     library = family("02-row-sum")
     built = build_kernel(library, "gfx942", {}, verify=False)
     nothing = f"v_mov_b32 v4, s8\nv_lshlrev_b32 v5, {places}, v4\nv_lshrrev_b32 v5, {places}, v5\nv_sub_u32 v5, v5, v4\n"
-    (more,) = read_text(f"{nothing}v_mov_b32 v6, 0x200\nv_cmp_gt_u32 vcc, v4, v6\n{lanes}s_endpgm\n", "gfx942")
+    (more,) = read_text(f"{nothing}v_mov_b32 v6, 0x200\nv_cmp_gt_u32 vcc, v4, v6\n{code}s_endpgm\n", "gfx942")
     wait = next(one for one in built.kernel.program.instructions if one.name == "s_waitcnt")
     items = [one for item in built.kernel.program.items for one in ([item, *more.items[:-1]] if item is wait else [item])]
     claim = index_claim(library, built, 60.0, built.kernel.program.with_items(items))

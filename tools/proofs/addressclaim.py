@@ -32,7 +32,7 @@ _ONE_SIDED = "{} selections by sizes (first `{}`) took one side alone in the lau
     "in addresses, and else where comparisons turn"
 _WAYS = "where a size turns a branch from which both ways lead to an access, its address is as in a launch that went that way"
 _LARGEST = "addresses that bounds of single parameters leave open are largest at launches at the contract's limits"
-_LANES = "the time was over before launches were followed in which lanes compare otherwise"
+_OUTCOMES = "the time was over before launches were followed in which comparisons have outcomes of their own"
 _AT_ONCE = 32
 """Launches in which terms are computed at once."""
 
@@ -42,12 +42,12 @@ Lacks = Sequence[tuple[LimitCheck, Mapping[Lack, Meets]]]
 
 @dataclass(frozen=True)
 class Launched:
-    """A launch that ran, on which data, and how its lanes compared: comparisons by position, with each outcome."""
+    """A launch that ran, on which data, and the comparisons there, by position, with each outcome that they had."""
 
     values: Mapping[str, Any]
     magnitude: int
     seed: int
-    lanes: frozenset[tuple[int, bool]] = frozenset()
+    outcomes: frozenset[tuple[int, bool]] = frozenset()
 
 
 @dataclass
@@ -56,8 +56,8 @@ class AddressClaim:
     more that may `run`, first longer ones than those given, which come where ways lack, then others than those that come to functions that
     did nothing. What runs gives None where it tells nothing, and is made of a `short` one where that can be. `one_sided` are comparisons
     with the one outcome that they had; `edges` runs launches at which others turn, and gives who says what is assumed in the end;
-    `outcomes` says what SCC was at branches in all that ran, `comparing` which of these are to be followed beside those that were, as lanes
-    compare otherwise. It takes the processor's time `until`, for other sides of selections until `sides_until`.
+    `outcomes` says what SCC was at branches in all that ran, `comparing` which of these are to be followed beside those that were, as
+    comparisons have other outcomes there. It takes the processor's time `until`, for other sides of selections until `sides_until`.
     """
 
     family: Family
@@ -228,7 +228,7 @@ class AddressClaim:
             return replace(claim, status=UNKNOWN, reason=lacks[0], at=lacks[1])
         unmet = self.edges(self._checks)
         self._turn()
-        claim = self._with_lanes(claim)
+        claim = self._with_outcomes(claim)
         if claim.status != PROVEN:
             return claim
         judged = self.program or self.built.kernel.program
@@ -244,11 +244,12 @@ class AddressClaim:
             claim = replace(claim, assumptions=(*claim.assumptions, edge))
         return replace(claim, assumptions=(*claim.assumptions, _WAYS)) if self.limits.needed else claim
 
-    def _with_lanes(self, claim: Claim) -> Claim:
-        """After launches in which lanes go on or select otherwise than in those followed: their addresses may be others."""
+    def _with_outcomes(self, claim: Claim) -> Claim:
+        """After launches in which comparisons have outcomes that those followed had not: lanes that go on, what is selected and where waves
+        go make other addresses."""
         for launched in self.comparing(self._launched):
             if claim.status == PROVEN and time.process_time() > self.until:
-                return replace(claim, status=UNKNOWN, reason=_LANES)
+                return replace(claim, status=UNKNOWN, reason=_OUTCOMES)
             claim = self.followed(claim, [launched])
         lacks = self._unseen() if claim.status == PROVEN else None
         return claim if lacks is None else replace(claim, status=UNKNOWN, reason=lacks[0], at=lacks[1])

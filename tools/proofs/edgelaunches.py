@@ -73,10 +73,9 @@ class EdgeLaunches:
             if best is None or abs(apart - turn) < abs(best[0] - turn):
                 self.best[key] = apart, launch
 
-    def told_apart(self, sides: Mapping[Compared, Sides]) -> frozenset[tuple[int, bool]]:
-        """How lanes compared in a launch: comparisons by position, with each outcome that one of them had."""
-        return frozenset((which[0], outcome(which[1], below)) for which, found in sides.items()
-                         if which[1].startswith("v_") and self._is_judged(which)
+    def outcomes(self, sides: Mapping[Compared, Sides]) -> frozenset[tuple[int, bool]]:
+        """Comparisons of a launch by position, with each outcome that they had there."""
+        return frozenset((which[0], outcome(which[1], below)) for which, found in sides.items() if self._is_judged(which)
                          for below, met in ((True, found.below), (False, found.above)) if met is not None)
 
     def _is_judged(self, which: Compared) -> bool:

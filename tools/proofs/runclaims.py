@@ -142,7 +142,7 @@ class Ran:
         for number, launch_counts in enumerate(wrong[2]):
             self.beside.setdefault(number, []).append(launch_counts)
         self.counts.append(wrong[0])
-        self.launched.append(Launched(values, magnitude, seed, self.edges.told_apart(wrong[3][1])))
+        self.launched.append(Launched(values, magnitude, seed, self.edges.outcomes(wrong[3][1])))
         self.elements += wrong[1]
         return wrong[0]
 
@@ -241,10 +241,10 @@ class Ran:
         return covering(self.launched, [(*row, *rounds(judged, row)) for row in self.counts])
 
     def comparing(self, followed: Sequence[Launched]) -> list[Launched]:
-        """Launches in which lanes compare otherwise than in all that were followed, that together have all such outcomes."""
+        """Launches in which comparisons have outcomes that they had in none that was followed; together they have all of these."""
         nothing = frozenset[tuple[int, bool]]()
-        new = sorted(nothing.union(*(one.lanes for one in self.launched)).difference(*(one.lanes for one in followed)))
-        return covering(self.launched, [tuple(outcome in one.lanes for outcome in new) for one in self.launched])
+        new = sorted(nothing.union(*(one.outcomes for one in self.launched)).difference(*(one.outcomes for one in followed)))
+        return covering(self.launched, [tuple(outcome in one.outcomes for outcome in new) for one in self.launched])
 
     def launch_strained(self, family: Family, built: Built, program: Program | None, until: float) -> None:
         """What algebra does not see, on floats: first a few launches, after `launch_all` those that together execute all that it did.
