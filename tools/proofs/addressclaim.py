@@ -163,7 +163,7 @@ class AddressClaim:
             found += [(check, own)] if own else []
         return found
 
-    def _turn(self) -> None:
+    def _run_other_outcomes(self) -> None:
         """Run launches in which comparisons have another outcome than in all that ran, and waves come there, as far as some are made."""
         def another() -> Launched | None:
             return self._made(self._untried({**self.one_sided(), **self._decided()}, lambda lack: lack[0] == TURN))
@@ -227,7 +227,7 @@ class AddressClaim:
         if lacks is not None:
             return replace(claim, status=UNKNOWN, reason=lacks[0], at=lacks[1])
         unmet = self.edges(self._checks)
-        self._turn()
+        self._run_other_outcomes()
         claim = self._with_outcomes(claim)
         if claim.status != PROVEN:
             return claim
