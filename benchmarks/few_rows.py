@@ -11,7 +11,7 @@ from itertools import product
 from statistics import median
 
 from asmgen.isa.timing import GPUS, Timing, timing
-from asmgen.kernels.tuned import Estimated, contest
+from asmgen.kernels.tuned import choice
 
 ROWS = (1, 4, 16, 32, 64, 128)
 SIZES = (1024, 4096, 8192, 28672)
@@ -60,11 +60,8 @@ def floor_of(table: Timing, shape: tuple[int, int, int], size: int) -> float:
 
 def chosen_seconds(kernel: str, gpu: str, shape: tuple[int, int, int]) -> tuple[float, str]:
     """What the choice is predicted to take, and its build."""
-    found = contest(kernel, GPUS[gpu], gpu, dict(zip("mnk", shape, strict=True)))
-    if isinstance(found, Estimated):
-        return found.seconds, _named(found.build)
-    number = found.fastest()
-    return found.seconds(number), _named(found.candidates[number].build)
+    found = choice(kernel, GPUS[gpu], gpu, dict(zip("mnk", shape, strict=True)))
+    return found.seconds, _named(found.build)
 
 
 def _named(build: object) -> str:

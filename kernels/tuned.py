@@ -100,8 +100,16 @@ def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mappin
 
     Without an assembler nothing is timed, and the family's own choice is taken. Raises ContractError where no variant serves.
     """
+    return choice(kernel, arch, gpu, given).build
+
+
+def choice(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Estimated:
+    """What `choose` takes. The seconds are 0 where nothing was timed."""
     found = contest(kernel, arch, gpu, given, everything=False)
-    return found.build if isinstance(found, Estimated) else found.candidates[found.fastest()].build
+    if isinstance(found, Estimated):
+        return found
+    number = found.fastest()
+    return Estimated(found.candidates[number].build, found.seconds(number))
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def _cost(kernel: str, gpu: str, chosen: Sequence[Mapping[str, Any]]) -> str:
     """What the fastest invariant variant takes of the fastest one's time, where that shares K among workgroups or waves, and elsewhere."""
     found: dict[bool, list[tuple[float, str]]] = {True: [], False: []}
     for given in chosen:
-        fast, fixed = (tuned.estimated(kernel, GPUS[gpu], gpu, one)[0] for one in (given, {**given, "invariant": True}))
+        fast, fixed = (tuned.choice(kernel, GPUS[gpu], gpu, one) for one in (given, {**given, "invariant": True}))
         shared = fast.build["split_k"] > 1 or fast.build["schedule"] == DEALT
         found[shared].append((fixed.seconds / fast.seconds, " x ".join(map(str, given.values()))))
     lines = []

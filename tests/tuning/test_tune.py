@@ -138,7 +138,8 @@ def test_the_choice_is_the_first_of_all_estimates(kernel: str, gpu: str, shape: 
     arch, given = GPUS[gpu], dict(zip("mnk", shape, strict=True))
     judge, found = tuned.contest(kernel, arch, gpu, given), tuned.estimated(kernel, arch, gpu, given)
     assert isinstance(judge, Contest) and len(found) == len(judge.candidates) > 8
-    assert choose(kernel, arch, gpu, given) == found[0].build and found[0].build["schedule"] != "elements"
+    chosen = tuned.choice(kernel, arch, gpu, given)
+    assert (chosen.build, chosen.seconds) == (found[0].build, found[0].seconds) and chosen.build["schedule"] != "elements"
     for number, one in enumerate(judge.candidates):
         seconds = next(row.seconds for row in found if row.build == one.build)
         assert 0 < judge.dispatch(number) < seconds and 0 < judge.computing(number) < seconds
