@@ -13,6 +13,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "attention_forms": (512,),
     "article_products": (0,),
     "build": (1,),
+    "choice_rule": ("gemm-bf16", "MI355X", "16x64x64"),
     "definedness": (1, 1, 128, 2),
     "emulator": (1, 1, 128, 2),
     "evidence": (),

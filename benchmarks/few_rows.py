@@ -61,10 +61,11 @@ def floor_of(table: Timing, shape: tuple[int, int, int], size: int) -> float:
 def chosen_seconds(kernel: str, gpu: str, shape: tuple[int, int, int]) -> tuple[float, str]:
     """What the choice is predicted to take, and its build."""
     found = choice(kernel, GPUS[gpu], gpu, dict(zip("mnk", shape, strict=True)))
-    return found.seconds, _named(found.build)
+    return found.seconds, named(found.build)
 
 
-def _named(build: object) -> str:
+def named(build: object) -> str:
+    """A build in a few words."""
     assert isinstance(build, dict)
     return f"{build['tile']} {build['schedule']}" + (f", {build['split_k']} parts" if build["split_k"] > 1 else "")
 

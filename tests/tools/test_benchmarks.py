@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.__main__ import QUICK, run
 
-_SLOW = {"attention_forms", "build", "definedness", "emulator", "gemm", "launch", "lint", "mfma_loop", "reader"}
+_SLOW = {"attention_forms", "build", "choice_rule", "definedness", "emulator", "gemm", "launch", "lint", "mfma_loop", "reader"}
 _SHARED = {"__init__", "__main__", "loops"}
 
 
