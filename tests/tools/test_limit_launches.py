@@ -16,10 +16,11 @@ from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.proofs.actinglaunches import acting_launches, given_numbers, longer_launches
+from asmgen.tools.proofs.addressclaim import launches_lacking
 from asmgen.tools.proofs.addressrun import run_addresses
 from asmgen.tools.proofs.contractlimits import greatest_grid, limit_launches
 from asmgen.tools.proofs.guards import Guards
-from asmgen.tools.proofs.limitlaunches import SIDE, WAY, LimitCheck, SeenAtLimits, Wrap
+from asmgen.tools.proofs.limitlaunches import SIDE, TURN, WAY, LimitCheck, SeenAtLimits, Wrap
 from asmgen.tools.proofs.proof import PROVEN, REFUTED
 from asmgen.tools.proofs.proofclasses import steady
 from asmgen.tools.proofs.runclaims import index_claim
@@ -227,6 +228,14 @@ def test_launches_come_where_a_base_does_after_more_rounds() -> None:
     assert made[0] in longer and all(one["k"] < 70 for one in made)
     assert given_numbers(contract, whole).keys().isdisjoint({"lda", "ldb"}) and "batch" in given_numbers(contract, whole)
     assert given_numbers(contract, base)["lda"] == 16, "rows of 5 elements do not begin at even ones"
+
+
+def test_launches_are_made_first_of_one_that_came_to_an_access() -> None:
+    lacks = {"turns": (TURN,), "both": (TURN, WAY), "side": (SIDE,), "way": (WAY,)}
+    checks: Any = [(SimpleNamespace(report=SimpleNamespace(parameters=name)), {(kind, name): None for kind in kinds})
+                   for name, kinds in lacks.items()]
+    assert launches_lacking(checks, WAY, TURN) == ["both", "way", "turns"]
+    assert launches_lacking(checks, SIDE, TURN) == ["side", "turns", "both"]
 
 
 @pytest.mark.slow

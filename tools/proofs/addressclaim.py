@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -181,8 +182,7 @@ class AddressClaim:
 
     def _made(self, lacks: Lacks) -> Launched | None:
         """A launch that is run for what lacks, of those of which some at once are computed the one that meets most."""
-        come, there = ([check.report.parameters for check, own in lacks if any(kind in which for kind, _ in own)]
-                       for which in ((WAY, TURN), (IDLE, TURN)))
+        come, there = launches_lacking(lacks, WAY, TURN), launches_lacking(lacks, IDLE, TURN)
         others = (one for one in (self.others(come, there) if lacks else ()) if one not in self._made_before)
         while time.process_time() < self.until and (some := list(islice(others, _AT_ONCE))):
             met = self._met_by(some, lacks)
@@ -269,3 +269,11 @@ class AddressClaim:
         if unseen is not None:
             return f"a size that lets the address wrap turns `{unseen[1]}`, and no launch followed comes here that way", unseen[0]
         return None
+
+
+def launches_lacking(lacks: Lacks, *kinds: str) -> list[Mapping[str, Any]]:
+    """Launches in which something of these kinds lacks, first those with the first kind. Terms do not say which lanes come to an access:
+    a launch that goes another way there is best made of the one that came."""
+    found = [(min(kinds.index(kind) for kind in {kind for kind, _ in own}.intersection(kinds)), check.report.parameters)
+             for check, own in lacks if any(kind in kinds for kind, _ in own)]
+    return [parameters for _, parameters in sorted(found, key=itemgetter(0))]
