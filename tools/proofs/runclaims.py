@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice, product
 from typing import Any
 
@@ -315,91 +316,127 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
 
     It takes `seconds` of the processor at most, and half as many for addresses; what is not done then is unknown.
     """
+    return index_claims(family, built, seconds, program=program)[0]
+
+
+def index_claims(family: Family, built: Built, seconds: float, wider: Sequence[Built] = (), program: Program | None = None) -> list[Claim]:
+    """The index claim of a build, and of the same kernel under contracts that are `wider`: they allow all that the build's own does, and
+    more. Of these addresses are judged anew, each for half of the time, after the same launches; without edges, which are the same."""
     if family.algebra is None:
-        return Claim(INDEX, UNKNOWN, "nothing", (), f"{family.name} has no reference in exact residues (docs/ALGEBRA.md)")
+        return [Claim(INDEX, UNKNOWN, "nothing", (), f"{family.name} has no reference in exact residues (docs/ALGEBRA.md)")] * (
+            1 + len(wider))
     with keeping(built, read=program is None), threadpool_limits(1, user_api="blas"):  # threads that wait take the processor's time
-        return _index_claim(family, built, seconds, program)
+        judging = _Judging(family, built, program, seconds)
+        launched = judging.launched()
+        return [judging.followed(launched), *(judging.under(launched, one) for one in wider)]
 
 
-def _index_claim(family: Family, built: Built, seconds: float, program: Program | None) -> Claim:
-    judged = program or built.kernel.program
-    ran = Ran(EdgeLaunches(built.kernel.contract, built.kernel.parameters, judged))
-    try:
-        until = time.process_time() + seconds
-        ran.launch_strained(family, built, program, until)
-        ran.launch_all(family, built, program, judged, until)
-        ran.launch_strained(family, built, program, until)
-        ran.launch_loaded(family, built, program, until)
-    except Found as stop:
-        return _stopped(stop, family, built, ran, seconds)
+class _Judging:
+    """The index claim of a build, or of a program instead of the built one, from now on."""
 
-    def scope() -> str:
-        return f"{ran}, all equal to the reference; {ran.on_floats} launches on floats within its bound; addresses of the longest, and " \
-            "of those of these that together execute all code, for all sizes of the contract that execute it"
+    def __init__(self, family: Family, built: Built, program: Program | None, seconds: float) -> None:
+        self._family, self._built, self._program, self._seconds = family, built, program, seconds
+        self._judged = program or built.kernel.program
+        self._ran = Ran(EdgeLaunches(built.kernel.contract, built.kernel.parameters, self._judged))
+        self._until = time.process_time() + seconds
 
-    otherwise = (f"{ran.approximate}: that is judged on floats, and as a formula on data of its own",) if ran.approximate else ()
-    assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *otherwise)
-    missing = unexecuted(judged, ran.counts)
-    if missing:
-        why = f"; {ran.approximate}" if ran.approximate else ""
-        return Claim(INDEX, UNKNOWN, scope(), assumed, f"{len(missing)} instructions are executed by none of the launches{why}",
-                     placed(judged, missing[0]))
-    entry = executed(judged, [*ran.counts, *ran.loaded]).missing if judged.entry else ()
-    if entry:
-        why = f"{len(entry)} instructions are executed by none of the launches on firmware that does not preload arguments"
-        return Claim(INDEX, UNKNOWN, scope(), assumed, why, placed(judged, entry[0]))
-    once = never_round(judged, ran.counts)
-    if once:
-        return Claim(INDEX, UNKNOWN, scope(), assumed, f"{len(once)} loops go round in none of the launches", placed(judged, once[0]))
-    beside = ran.left_beside(built)
-    if beside is not None:
-        kernel, left = beside
-        why = f"{len(left)} instructions of {kernel.resources.name} are executed by none of the launches"
-        return Claim(INDEX, UNKNOWN, scope(), assumed, why, placed(kernel.program, left[0]))
-    if len(built.kernel.launches) > 1:
-        assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
-    claim = Claim(INDEX, PROVEN, scope(), assumed)
-    longest = ran.launched[max(range(len(ran.counts)), key=lambda number: sum(ran.counts[number]))]
-    chosen = ran.covering(judged)
-    chosen += [longest] if longest not in chosen else []
-    contract, build = built.kernel.contract, built.kernel.parameters
-
-    def run(values: Mapping[str, Any]) -> Launched | None:
+    def launched(self) -> Claim:
+        """The claim after launches: proven if addresses are."""
+        family, built, program, ran, judged, until = self._family, self._built, self._program, self._ran, self._judged, self._until
         try:
-            ran.run(family, built, program, values)
+            ran.launch_strained(family, built, program, until)
+            ran.launch_all(family, built, program, judged, until)
+            ran.launch_strained(family, built, program, until)
+            ran.launch_loaded(family, built, program, until)
+        except Found as stop:
+            return _stopped(stop, family, built, ran, self._seconds)
+        otherwise = (f"{ran.approximate}: that is judged on floats, and as a formula on data of its own",) if ran.approximate else ()
+        assumed = (_ROUNDED, _CHANCE, _CANCELS, _SIZES, *ran.rounds, *otherwise)
+        missing = unexecuted(judged, ran.counts)
+        if missing:
+            why = f"; {ran.approximate}" if ran.approximate else ""
+            return Claim(INDEX, UNKNOWN, self._scope(), assumed, f"{len(missing)} instructions are executed by none of the launches{why}",
+                         placed(judged, missing[0]))
+        entry = executed(judged, [*ran.counts, *ran.loaded]).missing if judged.entry else ()
+        if entry:
+            why = f"{len(entry)} instructions are executed by none of the launches on firmware that does not preload arguments"
+            return Claim(INDEX, UNKNOWN, self._scope(), assumed, why, placed(judged, entry[0]))
+        once = never_round(judged, ran.counts)
+        if once:
+            return Claim(INDEX, UNKNOWN, self._scope(), assumed, f"{len(once)} loops go round in none of the launches",
+                         placed(judged, once[0]))
+        beside = ran.left_beside(built)
+        if beside is not None:
+            kernel, left = beside
+            why = f"{len(left)} instructions of {kernel.resources.name} are executed by none of the launches"
+            return Claim(INDEX, UNKNOWN, self._scope(), assumed, why, placed(kernel.program, left[0]))
+        if len(built.kernel.launches) > 1:
+            assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
+        return Claim(INDEX, PROVEN, self._scope(), assumed)
+
+    def followed(self, claim: Claim) -> Claim:
+        """What launches leave proven, after addresses, and after launches at edges."""
+        later = self._until + self._seconds / 4
+        return self._with_addresses(claim, self._built, self._edges, later + self._seconds / 4, later)
+
+    def under(self, claim: Claim, wide: Built) -> Claim:
+        """The same under a wider contract."""
+        now = time.process_time()
+        with keeping(wide, read=self._program is None):
+            return self._with_addresses(claim, wide, lambda checks: lambda: None, now + self._seconds / 2, now + self._seconds / 4)
+
+    def _scope(self) -> str:
+        return f"{self._ran}, all equal to the reference; {self._ran.on_floats} launches on floats within its bound; addresses of the " \
+            "longest, and of those of these that together execute all code, for all sizes of the contract that execute it"
+
+    def _with_addresses(self, claim: Claim, built: Built, edges: Callable[[Sequence[LimitCheck]], Callable[[], str | None]],
+                        until: float, sides_until: float) -> Claim:
+        if claim.status != PROVEN:
+            return claim
+        ran, judged, contract = self._ran, self._judged, built.kernel.contract
+        longest = ran.launched[max(range(len(ran.counts)), key=lambda number: sum(ran.counts[number]))]
+        chosen = ran.covering(judged)
+        chosen += [longest] if longest not in chosen else []
+
+        def others(come: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+            longer = longer_launches(contract, ran.shortest()[0], come, [one.values for one in ran.launched])
+            return acting_launches(contract, built.kernel.parameters, [*there, *ran.shortest()], ran.fits(self._family, built), longer)
+
+        waiting = [one for one in ran.launched if one not in chosen]
+        addresses = AddressClaim(self._family, built, self._program, until, sides_until, waiting, others, partial(self._run, built),
+                                 given_numbers(contract, ran.shortest()[0]), ran.edges.one_sided, edges,
+                                 lambda: branch_outcomes(judged, ran.counts), ran.comparing)
+        try:
+            claim = addresses.judged(claim, chosen)
+        except Found as stop:
+            return _stopped(stop, self._family, built, ran, self._seconds)
+        return replace(claim, scope=self._scope(), assumptions=(*claim.assumptions, *_not_met(ran.edges)))
+
+    def _run(self, built: Built, values: Mapping[str, Any]) -> Launched | None:
+        """None for a launch that loses residues."""
+        try:
+            self._ran.run(self._family, built, self._program, values)
         except Found as stop:
             if stop.lost:
                 return None
             raise
-        return ran.launched[-1]
+        return self._ran.launched[-1]
 
-    def others(come: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        longer = longer_launches(contract, ran.shortest()[0], come, [one.values for one in ran.launched])
-        return acting_launches(contract, build, [*there, *ran.shortest()], ran.fits(family, built), longer)
-
-    def edges(checks: Sequence[LimitCheck]) -> Callable[[], str | None]:
-        terms = EdgeTerms(checks, contract, build, ran.edges.left, ran.executing, ran.fits(family, built),
-                          given_numbers(contract, ran.shortest()[0]), until + seconds / 4)
+    def _edges(self, checks: Sequence[LimitCheck]) -> Callable[[], str | None]:
+        """Run launches at edges; who says what is assumed of those that none met."""
+        ran, contract, build = self._ran, self._built.kernel.contract, self._built.kernel.parameters
+        terms = EdgeTerms(checks, contract, build, ran.edges.left, ran.executing, ran.fits(self._family, self._built),
+                          given_numbers(contract, ran.shortest()[0]), self._until + self._seconds / 4)
         for launch in terms.following():
             ran.edges.trying(launch)
-            run(launch)
-        ran.run_edges(run, until)
+            self._run(self._built, launch)
+        ran.run_edges(partial(self._run, self._built), self._until)
 
         def unmet() -> str | None:
             left = sorted({position for (position, _), _ in terms.unmet()})
-            return _UNREACHED.format(len(left), judged.instructions[left[0]].text) if left else None
+            return _UNREACHED.format(len(left), self._judged.instructions[left[0]].text) if left else None
 
         return unmet
-
-    waiting = [one for one in ran.launched if one not in chosen]
-    addresses = AddressClaim(family, built, program, until + seconds / 2, until + seconds / 4, waiting, others, run,
-                             given_numbers(contract, ran.shortest()[0]), ran.edges.one_sided, edges,
-                             lambda: branch_outcomes(judged, ran.counts), ran.comparing)
-    try:
-        claim = addresses.judged(claim, chosen)
-        return replace(claim, scope=scope(), assumptions=(*claim.assumptions, *_not_met(ran.edges)))
-    except Found as stop:
-        return _stopped(stop, family, built, ran, seconds)
 
 
 def _stopped(stop: Found, family: Family, built: Built, ran: Ran, seconds: float) -> Claim:
