@@ -4,25 +4,24 @@ twins.
 - edge: a comparison takes equality in or leaves it out, or a constant beside a size is one off: last tiles, odd steps, edges of masks.
 - 4 GiB: the contract allows a stride any 32-bit number, though offsets in the code have 32 bits.
 
-The twin is the kernel as it is. An edge is equivalent where its outputs are the twin's bit for bit on launches of `asmgen.tools.mutate
---index`, and on some that met both sides of where each comparison turns that it feeds; without such it is "not told". Strides for which no
-wrap is found are listed: the code multiplies them in 64 bits, or does not read them, or a wrap was missed, which only a reader can tell
-apart; so are edges that a few launches call equivalent. The status is 1 where an edge that is not equivalent is proven, or a twin refuted.
+The twin is the kernel as it is. All have the index claim of `asmgen prove`; strides share the twin's launches. An edge is equivalent where
+its outputs are the twin's bit for bit on launches of `asmgen.tools.mutate --index`, and on some that met both sides of where each
+comparison turns that it feeds; without such it is "not told". Strides for which no wrap is found are listed: the code multiplies them in 64
+bits, or does not read them, or a wrap was missed, which only a reader can tell apart; so are edges that a few launches call equivalent. The
+status is 1 where an edge that is not equivalent is proven, or a twin refuted.
 """
 
 from __future__ import annotations
 
-import math
 import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain
 
 import click
 
-from asmgen.author.contract.contract import Values
 from asmgen.author.family.family import Family
 from asmgen.checks.mutants.mutants import Mutant
 from asmgen.kernels.registry import family as find_family
@@ -31,12 +30,9 @@ from asmgen.reader.assembly import read_text
 from asmgen.tools.indexruns import IndexJudge
 from asmgen.tools.metedges import MetEdges
 from asmgen.tools.mutantruns import Runs
-from asmgen.tools.proofs.addressclaim import AddressClaim, Launched
-from asmgen.tools.proofs.algebrarun import SEED
 from asmgen.tools.proofs.disjointwrites import is_stride
-from asmgen.tools.proofs.proof import INDEX, PROVEN, REFUTED, UNKNOWN, Claim
-from asmgen.tools.proofs.proofclasses import given_launches, more_launches
-from asmgen.tools.proofs.runclaims import index_claim
+from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN, Claim
+from asmgen.tools.proofs.runclaims import index_claim, index_claims
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.running.build import Built, build_kernel
 from asmgen.tools.terminal.entry import status_of
@@ -83,35 +79,30 @@ def wide_strides(built: Built) -> Iterator[tuple[str, Built]]:
             yield parameter.name, replace(built, kernel=replace(built.kernel, contract=wide))
 
 
-def at_limits(family: Family, built: Built) -> str:
-    """What addresses at the contract's limits say."""
-    contract, build = built.kernel.contract, built.kernel.parameters
-
-    def launched(launch: Values) -> Launched:
-        return Launched(contract.resolve_run({**build, **launch}), 0, SEED)
-
-    def others(come: Sequence[Values], there: Sequence[Values]) -> Iterator[dict[str, Any]]:
-        return (dict(launch) for launch in more_launches(contract, build))
-
-    addresses = AddressClaim(family, built, None, math.inf, 0.0, [], others, launched)
-    claim = addresses.followed(Claim(INDEX, PROVEN, ""), map(launched, given_launches(contract, build)))  # loops go round in some
-    left = addresses.limits.unseen() or addresses.limits.idle()
-    return UNKNOWN if claim.status == PROVEN and left else claim.status
+def strides(wide: Sequence[tuple[str, Built]], claims: Sequence[Claim]) -> Iterator[tuple[str, str, str]]:
+    """(kind, fault, status) of strides that contracts do not bound, after their claims."""
+    for (name, _), claim in zip(wide, claims, strict=True):
+        yield "4 GiB", _with_why(name, claim), _NO_WRAP if claim.status == PROVEN else claim.status
 
 
-def faults(family: Family, built: Built, count: int, seed: int, seconds: float) -> Iterator[tuple[str, str, str]]:
-    """(kind, fault, status) of strides and of `count` drawn edges."""
-    for name, wide in wide_strides(built):
-        status = at_limits(family, wide)
-        yield "4 GiB", name, _NO_WRAP if status == PROVEN else status
+def edges(family: Family, built: Built, count: int, seed: int, seconds: float) -> Iterator[tuple[str, str, str]]:
+    """(kind, fault, status) of `count` drawn edges."""
     judge, met = IndexJudge(Runs(family, built, built.kernel), launches=6), MetEdges(family, built)
-    edges = list(edge_faults(built.kernel.program))
-    random.Random(seed).shuffle(edges)
-    for mutant in edges[:count]:
+    drawn = list(edge_faults(built.kernel.program))
+    random.Random(seed).shuffle(drawn)
+    for mutant in drawn[:count]:
         claim = index_claim(family, built, seconds, mutant.program)
         same = claim.status != REFUTED and judge.survives(mutant) == ""
-        status, why = met.status(mutant) if same else (claim.status, claim.reason if claim.status != REFUTED else "")
-        yield "edge", f"{mutant}{f' ({why})' if why else ''}", status
+        if same:
+            status, why = met.status(mutant)
+            yield "edge", f"{mutant}{f' ({why})' if why else ''}", status
+        else:
+            yield "edge", _with_why(str(mutant), claim), claim.status
+
+
+def _with_why(fault: str, claim: Claim) -> str:
+    at = f" at `{claim.at}`" if claim.at is not None else ""
+    return f"{fault} ({claim.reason}{at})" if claim.status == UNKNOWN else fault
 
 
 @click.command()
@@ -127,10 +118,12 @@ def commands(kernels: tuple[str, ...], arch: str, count: int, seed: int, seconds
     for name in kernels or KERNELS:
         family = find_family(name)
         built = build_kernel(family, arch, next(default_builds(family, arch)), verify=False)
-        twin = at_limits(family, built)
-        table["twin", twin] += 1
-        wrong += twin == REFUTED
-        for kind, fault, status in faults(family, built, count, seed, seconds):
+        wide = [*wide_strides(built)]
+        twin, *claims = index_claims(family, built, seconds, [one for _, one in wide])
+        table["twin", twin.status] += 1
+        wrong += twin.status == REFUTED
+        click.echo(f"{name}: {twin.status}: {_with_why('twin', twin)}")
+        for kind, fault, status in chain(strides(wide, claims), edges(family, built, count, seed, seconds)):
             table[kind, status] += 1
             wrong += status == PROVEN
             click.echo(f"{name}: {status}: {kind} {fault}")
