@@ -35,6 +35,17 @@ def _signed_field(value: Value, start: Value, width: Value) -> Value:
     return (_signed(value) >> (start & 31) & (1 << width) - 1 ^ sign) - sign
 
 
+def _signed_24(value: Value) -> Value:
+    return (value & 0xFFFFFF ^ 0x800000) - 0x800000
+
+
+def _reversed(value: Value) -> Value:
+    """Bit 31 first."""
+    for width, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0xFFFF)):
+        value = value >> width & mask | (value & mask) << width
+    return value
+
+
 def _high(one: Value, other: Value) -> Value:
     """The upper word of a product of two unsigned words."""
     return (one.astype(np.uint64) * other.astype(np.uint64) >> np.uint64(32)).astype(np.int64)
@@ -58,7 +69,7 @@ _SCALAR: dict[str, Callable[..., Value]] = {
     "s_lshl1_add_u32": lambda a, b: (a << 1) + b, "s_lshl2_add_u32": lambda a, b: (a << 2) + b,
     "s_lshl3_add_u32": lambda a, b: (a << 3) + b, "s_lshl4_add_u32": lambda a, b: (a << 4) + b,
     "s_min_u32": np.minimum, "s_max_u32": np.maximum, "s_nand_b32": lambda a, b: ~(a & b), "s_nor_b32": lambda a, b: ~(a | b),
-    "s_xnor_b32": lambda a, b: ~(a ^ b), "s_bfm_b32": lambda a, b: (1 << (a & 31)) - 1 << (b & 31),
+    "s_xnor_b32": lambda a, b: ~(a ^ b), "s_bfm_b32": lambda a, b: (1 << (a & 31)) - 1 << (b & 31), "s_brev_b32": _reversed,
 }
 _VECTOR: dict[str, Callable[..., Value]] = {
     "v_mov_b32": lambda a: a, "v_not_b32": lambda a: ~a, "v_add_u32": lambda a, b: a + b, "v_add_co_u32": lambda a, b: a + b,
@@ -75,7 +86,10 @@ _VECTOR: dict[str, Callable[..., Value]] = {
     "v_and_or_b32": lambda a, b, c: a & b | c, "v_or3_b32": lambda a, b, c: a | b | c, "v_add3_u32": lambda a, b, c: a + b + c,
     "v_xad_u32": lambda a, b, c: (a ^ b) + c, "v_bfe_u32": _field, "v_bfi_b32": lambda a, b, c: a & b | ~a & c,
     "v_bfe_i32": lambda a, b, c: _signed_field(a, b, c & 31),
-    "v_min_u32": np.minimum, "v_max_u32": np.maximum,
+    "v_min_u32": np.minimum, "v_max_u32": np.maximum, "v_bfrev_b32": _reversed, "v_xnor_b32": lambda a, b: ~(a ^ b),
+    "v_add_i32": lambda a, b: a + b, "v_sub_i32": lambda a, b: a - b, "v_bfm_b32": lambda a, b: (1 << (a & 31)) - 1 << (b & 31),
+    "v_mul_i32_i24": lambda a, b: _signed_24(a) * _signed_24(b), "v_mad_i32_i24": lambda a, b, c: _signed_24(a) * _signed_24(b) + c,
+    "v_bcnt_u32_b32": lambda a, b: np.bitwise_count(a) + b,
 }
 COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "eq": np.equal, "lg": np.not_equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}
@@ -91,6 +105,8 @@ _CARRY = {"s_add_u32": lambda a, b: a + b > WORD, "s_sub_u32": lambda a, b: b > 
 _CARRYING = ("v_add_co_u32", "v_sub_co_u32", "v_subrev_co_u32")
 _NONZERO = ("s_lshl_b32", "s_lshr_b32", "s_ashr_i32", "s_and_b32", "s_or_b32", "s_xor_b32", "s_andn2_b32", "s_orn2_b32", "s_bfe_u32",
             "s_bfe_i32", "s_not_b32", "s_nand_b32", "s_nor_b32", "s_xnor_b32")
+_LANES_BELOW = {"v_mbcnt_lo_u32_b32": 0, "v_mbcnt_hi_u32_b32": LANES // 2}
+"""By name the lane at which the word of a mask begins that the instruction counts in."""
 CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
 ANYWHERE = CALLS | {"s_movreld_b32", "s_movreld_b64"}
 """What may write any register: code that is called, and a destination that M0 moves."""
@@ -138,6 +154,9 @@ def step(state: State, instruction: Instruction) -> None:
 def _running_result(state: State, instruction: Instruction) -> dict[int, Value]:
     """What a vector instruction writes in the lanes that run, where it is not known which do, or what the others held."""
     name, operands = instruction.opcode.name, instruction.operands
+    if name in _LANES_BELOW and isinstance(operands[0], Reg):
+        counted = _lanes_below(state, name, operands[1], state.running_vector(operands[2]))
+        return {} if counted is None else {operands[0].mask.bit_length() - 1: counted}
     function = (lambda value: value) if name in _TO_AND_FROM_ACC else _function(instruction)
     if function is None or not isinstance(operands[0], Reg):
         return {}
@@ -187,10 +206,9 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
         if value is None or exec_ is None:
             return {}
         return {bit: value[np.arange(len(value)), exec_.argmax(axis=1)]}
-    if name in ("v_mbcnt_lo_u32_b32", "v_mbcnt_hi_u32_b32") and sources[0] == -1:
-        base, lane = state.vector(sources[1]), np.arange(LANES)
-        below = np.minimum(lane, 32) if name == "v_mbcnt_lo_u32_b32" else np.maximum(lane - 32, 0)
-        return {} if base is None else _merged(state, bit, base + below)
+    if name in _LANES_BELOW:
+        counted = _lanes_below(state, name, sources[0], state.vector(sources[1]))
+        return {} if counted is None else _merged(state, bit, counted)
     if name == "v_cndmask_b32":
         lanes, (no, yes) = state.lanes(sources[2]), (state.vector(source) for source in sources[:2])
         return {} if lanes is None or no is None or yes is None else _merged(state, bit, np.where(lanes != 0, yes, no) & WORD)
@@ -221,6 +239,16 @@ def _bit_function(table: int, one: Value, two: Value, three: Value) -> Value:
     return found
 
 
+def _lanes_below(state: State, name: str, mask: Operand, base: Value | None) -> Value | None:
+    """`base` and how many lanes before each have a bit in one word of a lane mask, which is the same for all lanes."""
+    word = state.scalar(mask)
+    if word is None or base is None:
+        return None
+    counts = np.cumsum(word[:, None] >> np.arange(LANES // 2) & 1, axis=1)
+    before = np.clip(np.arange(LANES) - _LANES_BELOW[name], 0, LANES // 2)
+    return base + np.where(before > 0, counts[:, np.maximum(before - 1, 0)], 0) & WORD
+
+
 def _merged(state: State, bit: int, value: Value) -> dict[int, Value]:
     """A vector result: lanes that EXEC leaves out keep what they held."""
     exec_ = state.known_exec
@@ -246,8 +274,9 @@ def _scalar_result(state: State, name: str, bit: int, sources: list[Operand]) ->
 
 
 def _comparison(state: State, name: str, target: Operand, sources: list[Operand]) -> dict[int, Value]:
+    """The lanes that EXEC leaves out get 0, so what those hold that run is enough."""
     relation, kind = name.split("_")[2:4]
-    values = [state.vector(source) for source in sources]
+    values = [state.running_vector(source) for source in sources]
     exec_ = state.known_exec
     if kind not in ("u32", "i32") or relation not in COMPARED or None in [None if value is None else 0 for value in values] or \
             exec_ is None or not isinstance(target, Reg):

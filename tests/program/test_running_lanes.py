@@ -37,7 +37,8 @@ def drawn_line(draw: random.Random) -> str:
         f"v_add_u32 v{target}, v{one}, v{two}", f"v_lshlrev_b32 v{target}, {draw.randrange(9)}, v{one}", f"v_mov_b32 v{target}, v{one}",
         f"v_and_b32 v{target}, {draw.randrange(64)}, v{one}", f"v_lshl_add_u32 v{target}, v{one}, 2, v{two}",
         f"v_add_co_u32 v{target}, s[10:11], v{one}, v{two}", f"v_accvgpr_write_b32 a{target}, v{one}\nv_accvgpr_read_b32 v{two}, a{target}",
-        f"v_mul_lo_u32 v{target}, v{one}, v{two}",
+        f"v_mul_lo_u32 v{target}, v{one}, v{two}", f"v_mbcnt_lo_u32_b32 v{target}, s4, v{one}",
+        f"v_mbcnt_hi_u32_b32 v{target}, exec_hi, v{one}", f"v_cmp_lt_u32 s[6:7], v{one}, v{two}",
         f"s_and_saveexec_b64 s[8:9], {mask}", f"s_andn2_b64 exec, exec, {mask}", f"s_and_b64 exec, {mask}, exec",
         "s_mov_b64 exec, s[8:9]", f"s_or_b64 exec, exec, {mask}", f"s_xor_b64 exec, exec, {mask}", f"s_or_saveexec_b64 s[8:9], {mask}",
         f"s_andn2_saveexec_b64 s[8:9], {mask}", f"s_andn1_saveexec_b64 s[8:9], {mask}", f"s_andn2_b64 exec, {mask}, exec"])

@@ -63,8 +63,8 @@ def random_code(k: Builder, seed: int) -> None:
         else:
             k.s_addk_i32(scalar[0], chance.randrange(-0x8000, 0x8000))
             k.v_readfirstlane_b32(scalar[1], vector[0])
-            k.v_mbcnt_lo_u32_b32(vector[1], -1, 0)
-            k.v_mbcnt_hi_u32_b32(vector[2], -1, vector[1])
+            k.v_mbcnt_lo_u32_b32(vector[1], chance.choice((-1, scalar[0], NAMED["vcc_lo"])), 0)
+            k.v_mbcnt_hi_u32_b32(vector[2], chance.choice((-1, scalar[2], NAMED["exec_hi"])), vector[1])
             k.s_mov_b32(m0, scalar[2])
     for register in (4, 5, 8):
         k.v_mov_b32(v[register], register)
@@ -171,6 +171,14 @@ def test_loads_calls_and_floats_make_unknown() -> None:
     assert known(of("v_mov_b32 v1, 1\nv_add_f32 v1, v1, v1\ns_endpgm"), 2, 1) is None
     program = of("s_mov_b64 vcc, -1\ns_mov_b64 exec, vcc\ns_mov_b32 exec_hi, s3\ns_endpgm")
     assert known(program, 3, SGPR_BIT + 126) == [0xFFFFFFFF] * 4 and known(program, 3, SGPR_BIT + 127) is None
+
+
+def test_the_first_of_the_lanes_that_run_is_known() -> None:
+    """As clang elects the lane that does an atomic for all: what the other lanes of v1 held does not matter."""
+    program = of("v_cmp_lt_u32 vcc, 40, v0\ns_and_saveexec_b64 s[4:5], vcc\nv_mbcnt_lo_u32_b32 v1, exec_lo, 0\n"
+                 "v_mbcnt_hi_u32_b32 v1, exec_hi, v1\nv_cmp_eq_u32 vcc, 0, v1\ns_and_saveexec_b64 s[6:7], vcc\ns_endpgm")
+    low, high = known(program, 6, SGPR_BIT + 126, (128, 1, 1)), known(program, 6, SGPR_BIT + 127, (128, 1, 1))
+    assert (low, high) == ([0, 1], [1 << 9, 0])
 
 
 def test_partial_exec_keeps_the_other_lanes() -> None:
