@@ -10,13 +10,15 @@ import pytest
 from asmgen.author.emit.kernel import Kernel
 from asmgen.checks.lint.facts import facts_of_code_object, facts_of_text
 from asmgen.checks.raceproofs.outcome import PROVEN, REFUTED, UNKNOWN, RaceProof
-from asmgen.checks.raceproofs.raceproof import prove_races
+from asmgen.checks.raceproofs.raceproof import access_kinds, prove_races
+from asmgen.checks.raceproofs.valuepaths import ValuePaths
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.scheduling.run import Options, run_launch
 from asmgen.isa.arch import architecture
 from asmgen.kernels.registry import family
+from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.reader.file import read_code_object
@@ -168,6 +170,29 @@ def test_results_of_loads_under_masks_do_not_double_the_nodes_each(status: str) 
 def test_a_read_beside_what_all_waves_write_is_a_race() -> None:
     proof = prove_races(program_of(BEGIN + "v_mov_b32 v9, 0\nds_write_b32 v9, v0\nds_read_b32 v8, v9\n" + END), BLOCK)
     assert proof.status == REFUTED and "ds_read_b32" in proof.reason
+
+
+def optional_loads(count: int, flags: int) -> str:
+    """Loads that a prologue may leave out, as Triton's with several stages; some have a flag, which decides something at the end."""
+    found = ""
+    for one in range(count):
+        flag = [f"s_mov_b32 s{40 + one}, {value}\n" if one < flags else "" for value in (0, 1)]
+        found += f"s_cmp_lt_u32 s22, {one}\ns_cbranch_scc1 out{one}\n{flag[1]}global_load_dword v{20 + one}, v[10:11], off\n" \
+                 f"s_branch in{one}\nout{one}:\n{flag[0]}in{one}:\n"
+    return found
+
+
+@pytest.mark.parametrize(("number", "status"), [(0, REFUTED), (1, PROVEN)])
+def test_branches_around_many_loads_before_a_barrier_do_not_double_its_ways_each(number: int, status: str) -> None:
+    assert prove_races(program_of(BEGIN + optional_loads(12, 0) + TWINS["a write read"][number] + END), BLOCK).status == status
+
+
+def test_what_is_not_told_apart_any_more_is_one_node() -> None:
+    used = "s_add_u32 s22, s22, s40\ns_add_u32 s22, s22, s41\ns_cmp_lt_u32 s22, s9\ns_cbranch_scc1 past\ns_nop 0\npast:\n"
+    program = program_of(BEGIN + optional_loads(4, 2) + TWINS["a write read"][1] + used + END)
+    flow = control_flow(program)
+    paths = ValuePaths(program, flow, BLOCK, sorted(access_kinds(program)))
+    assert sorted(node.block for node in paths.nodes) == [block.number for block in flow.blocks]
 
 
 def test_what_needs_no_proof() -> None:

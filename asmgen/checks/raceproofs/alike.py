@@ -4,12 +4,13 @@ Arguments and workgroup ids are the same for all waves, and so is what is comput
 are the same. A register may differ where it comes from a work-item's number, a vector load, LDS, an atomic, the hardware or the time; and
 where it is written on a way that only one of the waves may go. Lanes that EXEC leaves out keep what they held. A branch on such a register
 is decided by each wave for itself, as is each branch on such a way, unless both compute alike there (`alikecode`). So is, to keep it
-simple, a branch in a loop without a barrier: it has no say in what barriers divide.
+simple, a branch that has no say in what barriers divide: one in a loop without a barrier, and one whose ways meet again before anything
+happens to LDS, as around a load of each tile that a prologue may leave out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import and_, or_
 
@@ -120,6 +121,7 @@ class AlikeBranches:
         divided = frozenset[int]().union(*(region for region in regions if any(self._barriers[number] for number in region)))
         own = any(len(nodes[number].ways) > 1 and nodes[number].block not in self._free | decided.keys() for number in divided)
         branches = frozenset(block.number for block in self._blocks if len(block.successors) > 1) - not_common - self._free
+        branches -= self._idle(inside)
         return AlikeWays(branches, own, inside & self._ahead, computed, decided)
 
     def _differing(self, inside: frozenset[int]) -> list[int]:
@@ -172,6 +174,34 @@ class AlikeBranches:
             if leaves or not following[number]:
                 ends[number] = 1 << end
         return solve(following, ends, lambda number, mask: mask | 1 << nodes[number].block, and_).at_exit
+
+    def _idle(self, inside: frozenset[int]) -> frozenset[int]:
+        """Blocks at whose ends it makes no difference how a wave goes on: its ways meet in one node before a barrier, an access to LDS, an
+        end and nodes `inside`. Of several such branches in a row each may be left out of the other's ways."""
+        nodes = self._paths.nodes
+        quiet = {node.number for node in nodes if node.ways and not node.touched and not self._barriers[node.number]} - inside
+        meeting: dict[int, int] = {}
+        again = True
+        while again:
+            again = False
+            for node in reversed(nodes):
+                if len(node.ways) > 1 and node.number not in meeting:
+                    first, *others = [self._onward(way, quiet, meeting) for way in node.ways]
+                    common = next((one for one in first if all(one in other for other in others)), None)
+                    if common is not None:
+                        meeting[node.number], again = common, True
+        differing = {node.block for node in nodes if len(node.ways) > 1 and node.number not in meeting}
+        return frozenset(nodes[number].block for number in meeting) - differing
+
+    def _onward(self, number: int, quiet: set[int], meeting: Mapping[int, int]) -> list[int]:
+        """The nodes that all waves come to from one on while nothing happens, in order, without those on one way of an idle branch."""
+        found = [number]
+        while number in quiet:
+            number = self._ways[number][0] if len(self._ways[number]) == 1 else meeting.get(number, number)
+            if number in found:
+                break
+            found.append(number)
+        return found
 
     def _without_barrier(self) -> frozenset[int]:
         """Blocks from which a wave may come to them again without a barrier, and blocks after which none follows."""

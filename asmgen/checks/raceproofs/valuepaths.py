@@ -95,6 +95,7 @@ class ValuePaths:
         begins = {0, flow.block_of[program.labels[program.entry]]} if program.entry else {0}
         self.starts = [self._node(number, _first(block, program.workitem_dims)) for number in sorted(begins)]
         self._explore()
+        self._merge()
 
     def _explore(self) -> None:
         passed = 0
@@ -107,6 +108,23 @@ class ValuePaths:
             for successor, waves in ways_after(self.program, self.flow, node.block, state):
                 if waves.any():
                     node.ways.append(self._node(successor, state.narrowed(waves)))
+
+    def _merge(self) -> None:
+        """Nodes of a block that nothing tells apart any more, in what they touch and in all that follows, become one: what a prologue
+        loads or leaves out makes two of each block up to where that is forgotten."""
+        found: dict[object, int] = {}
+        kinds = [found.setdefault((node.block, node.waves, *node.touched.items(), *node.lanes), len(found)) for node in self.nodes]
+        count = 0
+        while len(found) > count:
+            count, found = len(found), {}
+            kinds = [found.setdefault((kinds[node.number], *dict.fromkeys(kinds[way] for way in node.ways)), len(found))
+                     for node in self.nodes]
+        if count == len(self.nodes):
+            return
+        kept = {kind: node for node, kind in zip(reversed(self.nodes), reversed(kinds), strict=True)}
+        self.nodes = [Node(kind, node.block, node.waves, node.entry, node.touched, list(dict.fromkeys(kinds[way] for way in node.ways)),
+                           node.lanes) for kind, node in sorted(kept.items())]
+        self.starts = [kinds[number] for number in self.starts]
 
     def _pass(self, node: Node) -> State:
         """Go through a block; what is known after it."""
