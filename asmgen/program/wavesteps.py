@@ -17,6 +17,9 @@ from asmgen.program.program import Instruction
 from asmgen.program.wavestate import EXEC_BIT, WORD, LowBits, State, Value, Words, nonzero, together
 
 _PLAIN = frozenset({"SOP1", "SOP2", "SOPK", "SOPC", "VOP1", "VOP2", "VOP3", "VOPC"})
+_PARTS = {"BYTE_0": (0, 0xFF), "BYTE_1": (8, 0xFF), "BYTE_2": (16, 0xFF), "BYTE_3": (24, 0xFF), "WORD_0": (0, 0xFFFF),
+          "WORD_1": (16, 0xFFFF), "DWORD": (0, WORD)}
+"""What SDWA takes of a source: from which bit on, and the bits."""
 _TO_AND_FROM_ACC = frozenset({"v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32"})
 _MODIFIERS = frozenset({"clamp", "omod", "op_sel", "neg", "abs"})
 
@@ -91,6 +94,11 @@ _VECTOR: dict[str, Callable[..., Value]] = {
     "v_mul_i32_i24": lambda a, b: _signed_24(a) * _signed_24(b), "v_mad_i32_i24": lambda a, b, c: _signed_24(a) * _signed_24(b) + c,
     "v_bcnt_u32_b32": lambda a, b: np.bitwise_count(a) + b,
 }
+_SHORT: dict[str, Callable[[Value, Value], Value]] = {
+    "v_add_u16": lambda a, b: a + b, "v_sub_u16": lambda a, b: a - b, "v_subrev_u16": lambda a, b: b - a,
+    "v_mul_lo_u16": lambda a, b: a * b, "v_lshlrev_b16": lambda a, b: b << (a & 15),
+    "v_lshrrev_b16": lambda a, b: b >> (a & 15), "v_min_u16": np.minimum, "v_max_u16": np.maximum}
+"""Of the lower halves of two sources; the upper half of the result is 0 (LLVM's zeroesHigh16BitsOfDest for GFX9)."""
 COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "eq": np.equal, "lg": np.not_equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}
 """How s_cmp and v_cmp compare, by the part of their names that says so."""
@@ -126,7 +134,7 @@ def step(state: State, instruction: Instruction) -> None:
         state.low.clear()
         state.running.clear()
         return
-    plain = (instruction.form.encoding in _PLAIN or instruction.name in _TO_AND_FROM_ACC) and \
+    plain = (instruction.form.encoding in _PLAIN or instruction.name in _TO_AND_FROM_ACC or _takes_parts(instruction)) and \
         not (modifiers and any(modifiers.get(name) for name in _MODIFIERS))
     found = _results(state, instruction) if plain else None
     low: dict[int, LowBits] = {}
@@ -149,6 +157,13 @@ def step(state: State, instruction: Instruction) -> None:
         state.low.update(low)
     if running:
         state.running.update(running)
+
+
+def _takes_parts(instruction: Instruction) -> bool:
+    """Whether this is SDWA that takes parts of its sources for a whole result that only they decide."""
+    modifiers = instruction.modifiers
+    return instruction.form.encoding == "SDWA" and _function(instruction) is not None and \
+        modifiers.get("dst_sel") == "DWORD" and modifiers.get("dst_unused") == "UNUSED_PAD"
 
 
 def _running_result(state: State, instruction: Instruction) -> dict[int, Value]:
@@ -192,6 +207,12 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
     if name == "s_cselect_b32":
         one, other, scc = state.scalar(sources[0]), state.scalar(sources[1]), state.known.get(SCC_BIT)
         return {} if one is None or other is None or scc is None else {bit: np.where(scc != 0, one, other)}
+    if name in ("s_cmov_b32", "s_cmovk_i32"):
+        new, old, scc = state.scalar(sources[0]), state.scalar(target), state.known.get(SCC_BIT)
+        return {} if new is None or old is None or scc is None else {bit: np.where(scc != 0, new, old)}
+    if name == "v_readlane_b32":
+        value, lane = state.vector(sources[0]), state.scalar(sources[1])
+        return {} if value is None or lane is None else {bit: value[np.arange(len(value)), lane & LANES - 1]}
     if name in ("s_addk_i32", "s_mulk_i32"):
         old, (constant,) = state.scalar(target), sources
         if old is None or not isinstance(constant, int):
@@ -225,9 +246,26 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
 
 def _function(instruction: Instruction) -> Callable[..., Value] | None:
     """What a vector instruction computes of its sources, lane by lane."""
-    if instruction.opcode.name == "v_bitop3_b32":
+    name = instruction.opcode.name
+    if name == "v_bitop3_b32":
         return partial(_bit_function, int(instruction.modifiers.get("bitop3") or 0))
-    return _VECTOR.get(instruction.opcode.name)
+    function = _VECTOR.get(name)
+    if name in _SHORT and not any(isinstance(operand, float) for operand in instruction.operands):
+        function = partial(_short_function, _SHORT[name])
+    if function is None or instruction.form.encoding != "SDWA":
+        return function
+    parts = [_PARTS[str(instruction.modifiers.get(f"src{number}_sel", "DWORD"))] for number in range(len(instruction.operands) - 1)]
+    constant_parts = any(bits != WORD and not isinstance(source, Reg) for (_, bits), source in
+                         zip(parts, instruction.operands[1:], strict=True))
+    return None if constant_parts or name in _CARRYING else partial(_function_of_parts, function, parts)
+
+
+def _short_function(function: Callable[[Value, Value], Value], one: Value, other: Value) -> Value:
+    return function(one & 0xFFFF, other & 0xFFFF) & 0xFFFF
+
+
+def _function_of_parts(function: Callable[..., Value], parts: list[tuple[int, int]], *values: Value) -> Value:
+    return function(*(value >> start & bits for value, (start, bits) in zip(values, parts, strict=True)))
 
 
 def _bit_function(table: int, one: Value, two: Value, three: Value) -> Value:

@@ -14,7 +14,7 @@ from asmgen.isa.operands import OFF
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, exec_, m0, s, v, vcc
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
-from asmgen.program.wavesteps import _CARRYING, _SCALAR, _VECTOR, step
+from asmgen.program.wavesteps import _CARRYING, _SCALAR, _SHORT, _VECTOR, step
 from asmgen.program.wavevalues import WaveValues
 from asmgen.reader.assembly import read_text
 from tests.emulator_harness import run
@@ -42,8 +42,9 @@ def random_code(k: Builder, seed: int) -> None:
             else:
                 k.emit(name, scalar[0], scalar[1], chance.choice((scalar[2], constant)))
         elif kind < 6:
-            name = chance.choice(sorted(_VECTOR))
-            count = _VECTOR[name].__code__.co_argcount if hasattr(_VECTOR[name], "__code__") else 2
+            name = chance.choice(sorted(_VECTOR | _SHORT))
+            function = (_VECTOR | _SHORT)[name]
+            count = function.__code__.co_argcount if hasattr(function, "__code__") else 2
             sources = [chance.choice((vector[1], scalar[1], small)), *vector[2:]][:count]
             k.emit(name, vector[0], *((vcc,) if name in _CARRYING else ()), *sources)
         elif kind == 6:
@@ -63,6 +64,8 @@ def random_code(k: Builder, seed: int) -> None:
         else:
             k.s_addk_i32(scalar[0], chance.randrange(-0x8000, 0x8000))
             k.v_readfirstlane_b32(scalar[1], vector[0])
+            k.v_readlane_b32(scalar[2], vector[2], chance.choice((5, 63, scalar[0])))
+            k.s_cmov_b32(scalar[0], scalar[2])
             k.v_mbcnt_lo_u32_b32(vector[1], chance.choice((-1, scalar[0], NAMED["vcc_lo"])), 0)
             k.v_mbcnt_hi_u32_b32(vector[2], chance.choice((-1, scalar[2], NAMED["exec_hi"])), vector[1])
             k.s_mov_b32(m0, scalar[2])
@@ -171,6 +174,18 @@ def test_loads_calls_and_floats_make_unknown() -> None:
     assert known(of("v_mov_b32 v1, 1\nv_add_f32 v1, v1, v1\ns_endpgm"), 2, 1) is None
     program = of("s_mov_b64 vcc, -1\ns_mov_b64 exec, vcc\ns_mov_b32 exec_hi, s3\ns_endpgm")
     assert known(program, 3, SGPR_BIT + 126) == [0xFFFFFFFF] * 4 and known(program, 3, SGPR_BIT + 127) is None
+
+
+@pytest.mark.parametrize(("code", "value"), [
+    ("v_add_u32_sdwa v2, v1, v3 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_2 src1_sel:DWORD", 0x34 + 0x10002),
+    ("v_mul_lo_u16_sdwa v2, v3, v1 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1 src1_sel:WORD_1", 0x1234),
+    ("v_lshrrev_b16 v2, 4, v1", 0x567), ("v_sub_u16 v2, 0, v3", 0xFFFE),
+    ("v_add_u32_sdwa v2, v1, v3 dst_sel:WORD_1 dst_unused:UNUSED_PAD src0_sel:BYTE_2 src1_sel:DWORD", None),
+    ("v_add_u32_sdwa v2, v1, v3 dst_sel:BYTE_0 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_2 src1_sel:DWORD", None),
+    ("v_add_u32_sdwa v2, sext(v1), v3 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_2 src1_sel:DWORD", None)])
+def test_parts_of_registers_are_taken_where_the_result_is_whole(code: str, value: int | None) -> None:
+    found = known(of(f"v_mov_b32 v1, 0x12345678\nv_mov_b32 v3, 0x10002\n{code}\ns_endpgm"), 3, 2, (64, 1, 1))
+    assert found == (None if value is None else [[value] * 64])
 
 
 def test_the_first_of_the_lanes_that_run_is_known() -> None:
