@@ -21,7 +21,7 @@ from asmgen.author.contract.contract import KernelContract, Values
 from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.decisions import Decision
 from asmgen.emulator.terms.identities import Identities
-from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Polynomials, Term
+from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Term
 from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.comparedsides import TRUTH, ends_of
@@ -32,6 +32,7 @@ from asmgen.tools.proofs.idleparts import FormsSeen, IdleParts
 from asmgen.tools.proofs.launchvalues import APART, given_numbers
 from asmgen.tools.proofs.limitsamples import Samples, Truths
 from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
+from asmgen.tools.proofs.wrappingparts import Access, WrapFormula, signs_of, wrapped_part
 
 Lack = tuple[str, Any]
 """What no launch followed did: of which kind it is (`IDLE`, `WAY`, `SIDE`, `TURN`), and what names it in all launches."""
@@ -41,7 +42,6 @@ _CORNERS, _DRAWN, _SEED = 32, 16, 5
 """Samples of each wave of each launch: all ends of three ids, of lanes and of beginnings of tensors, and drawn ones."""
 _SHOWN = 16
 """Samples that tell functions apart of which an address is made."""
-_ADDRESSES = 1 << 48
 _MEMORY = 1 << 39
 """Bytes that no tensor exceeds: a GPU has fewer than 512 GiB (docs/facts)."""
 
@@ -81,55 +81,6 @@ class SeenAtLimits:
         return next((texts for way, texts in self.needed.items() if way not in self.ways), None)
 
 
-@dataclass(frozen=True)
-class _Access:
-    """An address or an offset from a buffer's base; of the latter also the bytes in range there, one term for each that waves have."""
-
-    term: Term
-    records: frozenset[Term | None] = frozenset()
-
-
-@dataclass
-class _Formula:
-    """A part of addresses that wraps off, of the sequence's address or offset, where waves come by decisions: without `leading` they would
-    not, from `open` both ways lead there. `others` are instructions with the same part and decisions, `accesses` what they access, with the
-    waves of a workgroup. An `inner` part is one that another makes of what wraps: shifted to the right, or in a function. Of a side of a
-    comparison, which no access has, `compared` are the waves that compare it."""
-
-    part: Term
-    sequence: AddressSequence
-    leading: tuple[Decision, ...]
-    open: tuple[Decision, ...]
-    accesses: dict[_Access, set[int]] = field(default_factory=dict)
-    others: dict[int, str] = field(default_factory=dict)
-    inner: bool = False
-    compared: frozenset[int] = frozenset()
-
-    @property
-    def waves(self) -> set[int]:
-        """Of all accesses, or of the comparison."""
-        return set(self.compared).union(*self.accesses.values())
-
-
-def wrapped_part(report: AddressReport, term: Term) -> Term:
-    """What a wrap takes away from a term: its monomials with quotients by powers of two, whose coefficients are multiples of 2^32, and
-    with what products of 24 bits leave out. Multiples of 2^48 are bits that no address has: a descriptor's base is cut to 48."""
-    variables, lost = report.algebra.variables, report.algebra.lost
-    return tuple((monomial, coefficient) for monomial, coefficient in term if not lost.isdisjoint(monomial) or coefficient % WORD == 0
-                 and coefficient % _ADDRESSES and any(variables[number].name.startswith(QUOTIENT) for number in monomial))
-
-
-def _signs(algebra: Polynomials) -> dict[int, int]:
-    """The signs of numbers, by the quotients that say where these wrap: both are -1 of negative ones, from -2^31 on."""
-    of = {variable.made_of[0]: number for number, variable in enumerate(algebra.variables) if variable.name == f"{QUOTIENT}32"}
-    found = {}
-    for number, variable in enumerate(algebra.variables):
-        if variable.name == f"{QUOTIENT}31" and (variable.low, variable.high) == (-1, 0):
-            wraps = of.get(tuple(one for one in variable.made_of[0] if one[1] % WORD))
-            found.update({wraps: number} if wraps is not None else {})
-    return found
-
-
 Meets = Callable[[Samples], Truths]
 
 
@@ -152,7 +103,7 @@ class LimitCheck:
         self._ends_beside = ends_of(report, self.guards)
         self._idle = IdleParts(report, self._ends_beside, contract, self._makings, self._identities, self.judged.forms)
         self._forms = self._idle.forms()
-        self._signs = _signs(report.algebra)
+        self._signs = signs_of(report.algebra)
         self._names: dict[Term, frozenset[str]] = {}
         self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int], tuple[Decision, ...]]] = {}
         self.launches = 0
@@ -246,9 +197,9 @@ class LimitCheck:
                  and (parameter.name in involved or not parameter.default_from)]
         return limit_launches(self._contract, self._build, sizes)
 
-    def _formulas(self) -> list[_Formula]:
+    def _formulas(self) -> list[WrapFormula]:
         """What may wrap and was not checked before."""
-        found, new = dict[tuple[bytes, ...], _Formula](), set[tuple[bytes, ...]]()
+        found, new = dict[tuple[bytes, ...], WrapFormula](), set[tuple[bytes, ...]]()
         guards, records, beside = self.guards, dict[int, list[AddressSequence]](), dict[int, list[AddressSequence]]()
         for sequence in self.report.sequences:
             if sequence.what in ("records", "offset"):
@@ -273,15 +224,15 @@ class LimitCheck:
                     seen = (*key, sequence.what.encode(), self._identities.of(term), b"%d" % (wave % self.waves))
                     if seen in self.judged.formulas:
                         continue
-                    formula = found.setdefault(key, _Formula(part, sequence, leading, either, inner=inner))
-                    access = _Access(term, self._records(ends, wave, place) if sequence.what == "offset" else frozenset())
+                    formula = found.setdefault(key, WrapFormula(part, sequence, leading, either, inner=inner))
+                    access = Access(term, self._records(ends, wave, place) if sequence.what == "offset" else frozenset())
                     formula.accesses.setdefault(access, set()).add(wave % self.waves)
                     formula.others[at] = sequence.instruction.text
                     new.add(seen)
         self.judged.formulas.update(new)
         return [*found.values(), *self._sides()]
 
-    def _sides(self) -> Iterator[_Formula]:
+    def _sides(self) -> Iterator[WrapFormula]:
         """Sides of comparisons, data and lane masks that are made of what did nothing."""
         idle = sum(1 << number for number in self._forms)
         for end in self._ends_beside:
@@ -290,7 +241,7 @@ class LimitCheck:
             if part and key not in self.judged.formulas:
                 self.judged.formulas.add(key)
                 there = AddressSequence(self.report.program.instructions[end.position], end.what, tuple(end.waves), (end.term,))
-                yield _Formula(part, there, (), (), inner=True, compared=frozenset(wave % self.waves for wave in end.waves))
+                yield WrapFormula(part, there, (), (), inner=True, compared=frozenset(wave % self.waves for wave in end.waves))
 
     def _as_offset(self, offsets: Sequence[AddressSequence], wave: int, place: int, part: Term) -> bool:
         """Whether an address wraps where its offset does, which is judged by the buffer's end."""
@@ -376,7 +327,7 @@ class LimitCheck:
         given = given_numbers(self.report.algebra, launches, numbers, groups, items, begins)
         return Samples(numbers, groups, waves, items, TermValues(self._makings, given, len(items)))
 
-    def _note_idle(self, samples: Samples, formula: _Formula, launches: Sequence[Mapping[str, Any]]) -> None:
+    def _note_idle(self, samples: Samples, formula: WrapFormula, launches: Sequence[Mapping[str, Any]]) -> None:
         """Note functions of an address that did nothing in launches, and do something at the limits: it is not known that they should."""
         own = self._makings.of(formula.part)
         while left := [number for number in self._unnoted() if own >> number & 1]:
@@ -403,7 +354,7 @@ class LimitCheck:
             rows.append(acts[np.linspace(0, len(acts) - 1, min(_SHOWN, len(acts))).astype(np.int64)])
         return np.unique(np.concatenate(rows))
 
-    def _first(self, samples: Samples, formula: _Formula, otherwise: TermValues | None = None) -> tuple[int, int] | None:
+    def _first(self, samples: Samples, formula: WrapFormula, otherwise: TermValues | None = None) -> tuple[int, int] | None:
         """The first sample with a wrap, and by how much it is off. Where a wave would go another way to the access, that is noted, and is
         no wrap. For an inner part, by how much it is off what it is `otherwise`, by default without wraps."""
         values = samples.values
@@ -428,12 +379,12 @@ class LimitCheck:
         return (int(rows[0]), int(off[rows[0]])) if rows.size else None
 
     @staticmethod
-    def _in_its_round(values: TermValues, formula: _Formula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
+    def _in_its_round(values: TermValues, formula: WrapFormula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
         """Where a side of a comparison is not below 0 as launches show it: what is left of a loop is, in rounds that a launch has not."""
         (side,) = formula.sequence.terms
         return np.asarray(values.of(side or (), rows) >= off, bool)
 
-    def _decides_otherwise(self, values: TermValues, formula: _Formula, otherwise: TermValues | None) -> Truths:
+    def _decides_otherwise(self, values: TermValues, formula: WrapFormula, otherwise: TermValues | None) -> Truths:
         """Where a comparison in no loop has another truth than as launches show it, whatever its sides are."""
         found, at = np.zeros(values.samples, bool), formula.sequence.instruction
         if otherwise is not None and not self.guards.in_loop(at):
@@ -454,7 +405,7 @@ class LimitCheck:
             return np.ones(len(rows), bool)
         return np.asarray(abs(values.of(tuple(one for one in whole if one not in pointers), rows)) < APART, bool)
 
-    def _falling(self, samples: Samples, formula: _Formula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
+    def _falling(self, samples: Samples, formula: WrapFormula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
         """Where one of the accesses falls, in some samples."""
         found = np.zeros(len(rows), bool)
         for access, waves in formula.accesses.items():
@@ -462,7 +413,7 @@ class LimitCheck:
             found[here] = self._falls(samples.values, access, formula, off[here], rows[here]) if here.size else False
         return found
 
-    def _falls(self, values: TermValues, access: _Access, formula: _Formula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
+    def _falls(self, values: TermValues, access: Access, formula: WrapFormula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
         """Where an access that is `off` is meant for a tensor that can exist, and is not dropped: a buffer instruction reads 0 beyond the
         buffer's end, and writes nothing."""
         term = access.term
@@ -474,7 +425,7 @@ class LimitCheck:
             falls &= np.logical_or.reduce(within)
         return falls
 
-    def _need(self, decision: Decision, formula: _Formula) -> None:
+    def _need(self, decision: Decision, formula: WrapFormula) -> None:
         """Note that legal launches go the other way from a branch to accesses. Who looks for one needs waves that come to the branch."""
         way, waves = (self.guards.position(decision.branch), not decision.held), frozenset(formula.waves)
         self.judged.needed.update({(at, *way): (text, decision.branch.text) for at, text in formula.others.items()})
