@@ -126,12 +126,16 @@ class LimitCheck:
                 first = self._first(samples, formula) if not formula.compared else None
                 if formula.inner and first is None:
                     self._note_idle(samples, formula, launches)
+                dropped = self._first(samples, formula, dropped=True) if first is None and not formula.inner else None
             except (KeyError, TypeError, ValueError) as error:
                 unknown = unknown or f"what may wrap is made of what is not followed ({error})"
                 continue
             if first is not None and formula.inner:
                 unknown = unknown or f"a number wraps before it is shifted or compared, of which the {formula.sequence.what} of " \
                     f"`{formula.sequence.instruction.text}` is made, with {dict(launches[int(samples.launches[first[0]])])}"
+            elif dropped is not None:
+                unknown = unknown or f"the offset of `{formula.sequence.instruction.text}` wraps beyond the buffer's end, and should lie " \
+                    f"before it, with {dict(launches[int(samples.launches[dropped[0]])])}"
             elif first is not None:
                 row, off = first
                 x, y, z = (int(one) for one in samples.ids[row])
@@ -354,9 +358,11 @@ class LimitCheck:
             rows.append(acts[np.linspace(0, len(acts) - 1, min(_SHOWN, len(acts))).astype(np.int64)])
         return np.unique(np.concatenate(rows))
 
-    def _first(self, samples: Samples, formula: WrapFormula, otherwise: TermValues | None = None) -> tuple[int, int] | None:
+    def _first(self, samples: Samples, formula: WrapFormula, otherwise: TermValues | None = None,
+               dropped: bool = False) -> tuple[int, int] | None:
         """The first sample with a wrap, and by how much it is off. Where a wave would go another way to the access, that is noted, and is
-        no wrap. For an inner part, by how much it is off what it is `otherwise`, by default without wraps."""
+        no wrap. For an inner part, by how much it is off what it is `otherwise`, by default without wraps. With `dropped` an offset that
+        should lie before its buffer's end."""
         values = samples.values
         left = np.isin(samples.waves, [*formula.waves])
         for decision in formula.leading:
@@ -370,7 +376,7 @@ class LimitCheck:
         if formula.sequence.what == TRUTH and rows.size:
             rows = rows[self._in_its_round(values, formula, off[rows], rows) | self._decides_otherwise(values, formula, otherwise)[rows]]
         if rows.size and formula.accesses:
-            rows = rows[self._falling(samples, formula, off[rows], rows)]
+            rows = rows[self._falling(samples, formula, off[rows], rows, dropped)]
         for decision in formula.open if rows.size else ():
             other = self.otherwise(decision, samples)[rows]
             if other.any():
@@ -405,24 +411,28 @@ class LimitCheck:
             return np.ones(len(rows), bool)
         return np.asarray(abs(values.of(tuple(one for one in whole if one not in pointers), rows)) < APART, bool)
 
-    def _falling(self, samples: Samples, formula: WrapFormula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
+    def _falling(self, samples: Samples, formula: WrapFormula, off: Numbers, rows: NDArray[np.int64], dropped: bool) -> Truths:
         """Where one of the accesses falls, in some samples."""
         found = np.zeros(len(rows), bool)
         for access, waves in formula.accesses.items():
             here = np.flatnonzero(~found & np.isin(samples.waves[rows], [*waves]))
-            found[here] = self._falls(samples.values, access, formula, off[here], rows[here]) if here.size else False
+            found[here] = self._falls(samples.values, access, formula, off[here], rows[here], dropped) if here.size else False
         return found
 
-    def _falls(self, values: TermValues, access: Access, formula: WrapFormula, off: Numbers, rows: NDArray[np.int64]) -> Truths:
+    def _falls(self, values: TermValues, access: Access, formula: WrapFormula, off: Numbers, rows: NDArray[np.int64],
+               dropped: bool) -> Truths:
         """Where an access that is `off` is meant for a tensor that can exist, and is not dropped: a buffer instruction reads 0 beyond the
-        buffer's end, and writes nothing."""
+        buffer's end, and writes nothing. Or where it is meant to lie before that end."""
         term = access.term
         meant = values.of(term, rows).astype(object) - (values.of(self._part(term), rows) + off.astype(object) if formula.inner else off)
         falls = np.asarray(meant % APART < _MEMORY, bool) & self._near(values, term, rows)
         if falls.any() and access.records and None not in access.records and not formula.inner:
-            offset = values.of(term, rows) % WORD
-            within = [np.asarray(offset < values.of(most, rows) % WORD, bool) for most in access.records if most is not None]
+            offset, ends = values.of(term, rows) % WORD, [most for most in access.records if most is not None]
+            within = [np.asarray((meant >= 0) & (meant < values.of(most, rows) - values.of(self._part(most), rows)) if dropped
+                                 else offset < values.of(most, rows) % WORD, bool) for most in ends]
             falls &= np.logical_or.reduce(within)
+        elif dropped:
+            falls[:] = False
         return falls
 
     def _need(self, decision: Decision, formula: WrapFormula) -> None:
