@@ -38,7 +38,8 @@ from asmgen.tools.mutantruns import Runs
 from asmgen.tools.openrules import OPEN, open_rule
 from asmgen.tools.proofs.algebrarun import SEED
 from asmgen.tools.proofs.hashrun import HashReport, run_hashes
-from asmgen.tools.proofs.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, worst
+from asmgen.tools.proofs.orderclaim import early_launch
+from asmgen.tools.proofs.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim, settled, worst
 from asmgen.tools.proofs.proofclasses import given_launches, longer_loops, more_launches
 from asmgen.tools.proofs.runclaims import index_claim, steps_of
 from asmgen.tools.proofs.strainedruns import on_floats
@@ -76,10 +77,13 @@ class Table:
                 *(f"  proven: {one}" for one in self.wrong)]
 
 
-def text_claim(built: Built, mutant: Mutant) -> Claim:
+def text_claim(family: Family, built: Built, mutant: Mutant) -> Claim:
     """Races and errata of a mutant."""
     facts = facts_of_code_object(CodeObject.load(built.code_object))[built.kernel.resources.name]
-    return worst([race_claim(mutant.program, facts), errata_claim(mutant.program, facts)])
+    errata = errata_claim(mutant.program, facts)
+    if errata.suspected:
+        errata = settled(errata, lambda: early_launch(family, built, errata, mutant.program))
+    return worst([race_claim(mutant.program, facts), errata])
 
 
 class OrderJudge:
@@ -137,7 +141,7 @@ def judged(family: Family, built: Built, mutant: Mutant, claimed: str, judge: In
     which the sources do not agree whether it changes any."""
     if claimed == ORDER:
         return order.claim(mutant)
-    claim = index_claim(family, built, seconds, mutant.program) if claimed == INDEX else text_claim(built, mutant)
+    claim = index_claim(family, built, seconds, mutant.program) if claimed == INDEX else text_claim(family, built, mutant)
     if claim.status == UNKNOWN and claimed == TEXT and (said := open_rule(family, built, mutant, runs)) is not None:
         return replace(claim, status=OPEN, reason=said)
     if claim.status != REFUTED and claimed == TEXT:  # a swizzle that is undone, a wait that another one covers or is only warned of

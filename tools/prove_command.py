@@ -11,7 +11,7 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.files import read_plain
 from asmgen.launch.spec import LaunchSpec, read_spec
 from asmgen.launch.specrun import trace_launch_spec
-from asmgen.tools.proofs.orderclaim import ORDERS, order_claim, race_launch
+from asmgen.tools.proofs.orderclaim import ORDERS, early_launch, order_claim, race_launch
 from asmgen.tools.proofs.proof import INDEX, ORDER, UNKNOWN, Claim, Proof, settled
 from asmgen.tools.proofs.runclaims import index_claim
 from asmgen.tools.proofs.textclaims import code_of, text_claims
@@ -30,6 +30,7 @@ def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Calla
     say(f"races {races.status}, errata {errata.status}")
     with keeping(built):
         races = with_writes(settled(races, lambda: race_launch(family, built)), family, built)
+        errata = settled(errata, lambda: early_launch(family, built, errata)) if errata.suspected else errata
         index = index_claim(family, built, seconds)
         say(f"index {index.status}")
         order = order_claim(family, built)

@@ -31,8 +31,8 @@ from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
 from asmgen.tools.proofs.algebrarun import run_algebra
 from asmgen.tools.proofs.certificate import _by_launches
 from asmgen.tools.proofs.edgelaunches import EdgeLaunches
-from asmgen.tools.proofs.orderclaim import order_claim
-from asmgen.tools.proofs.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
+from asmgen.tools.proofs.orderclaim import early_launch, order_claim
+from asmgen.tools.proofs.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof, settled
 from asmgen.tools.proofs.proofclasses import counted_launches, cut_steps, given_launches
 from asmgen.tools.proofs.runclaims import Ran, index_claim
 from asmgen.tools.proofs.textclaims import errata_claim
@@ -203,6 +203,20 @@ def test_what_the_algebra_has_no_rule_for_is_unknown(monkeypatch: pytest.MonkeyP
     library = family("02-row-sum")
     claim = index_claim(library, parsed_build(library.name, "gfx950"), 40.0)
     assert claim.status == UNKNOWN and "no rule for" in claim.reason and "6 have no residue" in claim.reason
+
+
+@pytest.mark.slow
+def test_a_wait_that_lacks_on_some_path_is_refuted_where_a_launch_takes_it() -> None:
+    """The rows of a workgroup's second round are loaded in the first one: lint does not know that there is a second one."""
+    library = family("softmax")
+    built = build_kernel(library, "gfx950", next(default_builds(library, "gfx950")), verify=False)
+    old = next(one for one in built.kernel.program.instructions if one.text == "s_waitcnt vmcnt(3)")
+    wrong = built.kernel.program.with_items(one for one in built.kernel.program.items if one is not old)
+    claim = errata_claim(wrong, KernelFacts(block=built.kernel.contract.workgroup))
+    assert claim.status == UNKNOWN and claim.suspected and early_launch(library, built, claim) is None
+    found = settled(claim, lambda: early_launch(library, built, claim, wrong))
+    assert found.status == REFUTED and found.counterexample is not None and found.counterexample["parameters"]["rows"] > 5
+    assert early_launch(library, built, replace(claim, at="elsewhere: v_nop"), wrong) is None
 
 
 @pytest.mark.slow

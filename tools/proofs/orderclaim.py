@@ -1,9 +1,10 @@
-"""The claim order, which expression hashes settle, and launches that race in LDS in some order of waves."""
+"""The claim order, which expression hashes settle; and launches that show other claims to be wrong, as they race in LDS in some order of
+waves, or touch a register before its load has arrived."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from asmgen.program.program import Program
 from asmgen.tools.proofs.algebrarun import SEED
 from asmgen.tools.proofs.hashrun import HashReport, run_hashes
 from asmgen.tools.proofs.proof import ORDER, PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
-from asmgen.tools.proofs.proofclasses import given_launches, longer_loops
+from asmgen.tools.proofs.proofclasses import given_launches, longer_loops, several_rounds
 from asmgen.tools.proofs.runclaims import steps_of
 from asmgen.tools.proofs.strainedruns import covering, on_floats
 from asmgen.tools.running.build import Built
@@ -23,6 +24,9 @@ from asmgen.tools.running.executed import placed, unexecuted
 from asmgen.tools.running.runner import run_kernel
 
 ORDERS = ("lockstep", "serial", "random:3")
+_EARLY = ("read-before-wait", "overwrite-before-wait")
+_MOST_EARLY = 16
+"""Launches in which the emulator looks for a register that is touched too early."""
 
 
 def order_claim(family: Family, built: Built, program: Program | None = None) -> Claim:
@@ -130,4 +134,18 @@ def race_launch(family: Family, built: Built) -> Mapping[str, Any] | None:
             report = run_kernel(family, built, values, "emulator", 1, Options(order=order))
             if any(finding.check == "lds-race" for finding in report.findings):
                 return launch_shown(family, built, values, order)
+    return None
+
+
+def early_launch(family: Family, built: Built, errata: Claim, program: Program | None = None) -> Mapping[str, Any] | None:
+    """A launch in which the emulator sees the instruction of a claim touch a register before a wait says that its load has arrived: one of
+    the given ones, of several rounds, or with loops a step longer each time."""
+    contract, build = built.kernel.contract, built.kernel.parameters
+    some = chain(given_launches(contract, build), several_rounds(contract, build), longer_loops(contract, build, steps_of(family, built)))
+    for launch in islice(some, _MOST_EARLY):
+        values = contract.resolve_run({**build, **launch})
+        report = run_kernel(family, built, values, "emulator", 1, Options(), program=program)
+        if any(finding.check in _EARLY and finding.severity == "error" and finding.consumer is not None
+               and str(errata.at).endswith(f": {finding.consumer.text}") for finding in report.findings):
+            return launch_shown(family, built, values)
     return None

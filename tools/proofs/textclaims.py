@@ -17,6 +17,7 @@ from asmgen.reader.file import read_code_object
 from asmgen.tools.proofs.proof import ERRATA, PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
 
 LDS_ALONE = "; not memory outside of LDS"
+_EARLY = "W001"
 NO_JUMPS_INTO = "nothing but the kernel's own launch enters its code"
 
 
@@ -62,7 +63,7 @@ def _without_findings(program: Program, scope: str) -> Claim:
 def errata_claim(program: Program, facts: KernelFacts) -> Claim:
     """No wait, wait state or register rule is broken, and no erratum hits, on any path. What lint only warns of (a path that may be
     impossible, a need that one source alone names) refutes nothing, and leaves nothing proven; so do notes that leave open whether a
-    rule is broken."""
+    rule is broken. That a register is touched too early is suspected then: a launch may show it."""
     scope = f"waits, wait states, registers and errata of {program.name}: all paths, by the rules of asmgen lint"
     findings = lint_program(program, "", facts, notes=False, doubts=True)
     if not findings:
@@ -70,4 +71,5 @@ def errata_claim(program: Program, facts: KernelFacts) -> Claim:
     first = min(findings, key=lambda finding: SEVERITIES.index(finding.severity))
     instruction = program.instructions[first.position]
     return Claim(ERRATA, REFUTED if first.severity == "error" else UNKNOWN, scope, (NO_JUMPS_INTO,), f"{first.rule}: {first.message}",
-                 f"{instruction.where() or program.name}: {instruction.text}")
+                 f"{instruction.where() or program.name}: {instruction.text}",
+                 suspected=first.severity == "warning" and first.rule == _EARLY)
