@@ -68,11 +68,11 @@ def _changed(old: Instruction, arch: str) -> Instruction | None:
 
 
 def wide_strides(built: Built) -> Iterator[tuple[str, Built]]:
-    """The kernel under contracts that leave out what bounds one stride."""
+    """The kernel under contracts that leave out what bounds one stride. One that may have 32 bits anyway is none."""
     contract = built.kernel.contract
     taken = {argument.name for argument in contract.arguments}
     for parameter in contract.parameters:
-        if parameter.name in taken and is_stride(parameter):
+        if parameter.name in taken and is_stride(parameter) and parameter.maximum is not None and parameter.maximum < _ANY_STRIDE:
             parameters = tuple(replace(one, maximum=_ANY_STRIDE) if one is parameter else one for one in contract.parameters)
             rules = tuple(rule for rule in contract.rules if parameter.name not in rule.reads)
             wide = replace(contract, parameters=parameters, rules=rules)
