@@ -14,6 +14,7 @@ from asmgen.kernels.products.anyk import any_k_parameter, any_stride_parameters,
 from asmgen.kernels.products.contract import DEALT, PRODUCT_ALIASES, is_streamed, product_parameters
 from asmgen.kernels.products.invariance import settled_parts
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
+from asmgen.kernels.products.partcounts import split_options
 from asmgen.kernels.products.partsums import add_parts
 from asmgen.kernels.products.persistent import PERSISTENT, PERSISTENT_RULES, several_tiles, workgroups_of
 from asmgen.kernels.products.selection import first_serving
@@ -27,7 +28,6 @@ from asmgen.kernels.products.split import (
     is_split,
     reduce_parameter,
     split_arguments,
-    split_options,
     split_workspaces,
     sum_arguments,
     timed_as,

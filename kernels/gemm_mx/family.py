@@ -40,6 +40,7 @@ from asmgen.kernels.gemm_mx.formats import (
 )
 from asmgen.kernels.products.batch import MOST_APART, batch_parameters, batch_rules, with_brief
 from asmgen.kernels.products.contract import LINE, PRODUCT_ALIASES, PRODUCT_RULES, Further, product_parameters
+from asmgen.kernels.products.partcounts import split_options
 from asmgen.kernels.products.partsums import add_parts
 from asmgen.kernels.products.split import (
     SPLIT_GRID,
@@ -47,7 +48,6 @@ from asmgen.kernels.products.split import (
     SUM_GRID,
     is_split,
     split_arguments,
-    split_options,
     split_workspaces,
     sum_arguments,
     timed_as,

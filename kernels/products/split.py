@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.anyk import columns_kept, takes_any_k
@@ -27,14 +26,13 @@ from asmgen.kernels.products.contract import (
     PRODUCT_ARGUMENTS,
     is_persistent,
     is_streamed,
-    shows_whole_tile,
 )
 from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
-from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid, persistent_options
+from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid
 from asmgen.kernels.products.sides import argument, edges, side
-from asmgen.kernels.products.streams import SHARE_ARGUMENT, SHARED_PARTS, stream_grid, stream_options, stream_workspaces
+from asmgen.kernels.products.streams import SHARE_ARGUMENT, SHARED_PARTS, stream_grid, stream_workspaces
 
 MOST_PARTS = 60
 """256 VGPRs hold 4 sums of each part and 16 more, and 63 loads may be in flight (docs/facts/instructions.md sections 4 and 5)."""
@@ -195,33 +193,6 @@ def _sums_of_waves(p: ag.Values, depth: int) -> list[int]:
         found += [depth * max(0, min(each, whole - wave * each)) for wave in range(DEALT_WAVES)]
     found[-1] += p["k"] % depth
     return [columns for columns in found if columns]
-
-
-def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, Any]]:
-    """As many parts as fill the compute units once and twice, or leave none idle in the last round. Kernels so short gain by arguments that
-    the hardware loads; so do those without parts whose tiles are one round, as no other workgroup hides how they begin."""
-    alone = [*persistent_options(p, variant), *stream_options(p, variant)]
-    if p.get("invariant"):
-        return alone  # `settled_parts`
-    rows, columns, depth = variant.tile
-    tiles, steps = p["batch"] * -(-edges(p)[0] // rows) * -(-edges(p)[1] // columns), -(-p["k"] // depth)
-    asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)
-    each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
-    alone += [{"preload": True}] if shows_whole_tile(variant.schedule) or tiles <= units else []
-    if "split_k" in dict(variant.further):
-        return alone  # its waves have all of K
-    return alone + [{"split_k": split, "preload": True} for split in sorted(-(-steps // count) for count in each)]
-
-
-def _evening(tiles: int, units: int, steps: int) -> set[int]:
-    """The fewest parts with which some rounds over the compute units leave fewer than a 32nd of them idle, where those of whole tiles leave
-    an 8th and more: at most so many that no part is shorter than 8 steps, and none for more than 8 rounds."""
-    def idle(count: int) -> float:
-        return 1 - count / (-(-count // units) * units)
-
-    if not units < tiles <= 8 * units or idle(tiles) < 1 / 8:
-        return set()
-    return {next((split for split in range(2, min(8, steps // 8) + 1) if idle(split * tiles) < 1 / 32), 1)}
 
 
 _ALIKE = {"dtype": "bf16", "a_dtype": "e4m3", "b_dtype": "e4m3", "out": "bf16", "bias": "none", "reduce": "ordered", "invariant": False,

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from asmgen.author.contract.contract import ContractError
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
-from asmgen.kernels.products.split import split_options, steps_of_sums
+from asmgen.kernels.products.partcounts import split_options
+from asmgen.kernels.products.split import steps_of_sums
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.mutate import on_emulator, score

@@ -10,7 +10,7 @@ import pytest
 from asmgen.author.contract.contract import ContractError
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
-from asmgen.kernels.products.split import split_options
+from asmgen.kernels.products.partcounts import split_options
 from asmgen.kernels.products.streams import Shares
 from asmgen.kernels.registry import family
 from asmgen.tools.running.build import Built, build_kernel
