@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import asmgen as ag
@@ -76,9 +77,9 @@ GEMM = ag.Family(
     grid=STREAM_GRID,
     problem=_problem,
     work=_work,
-    settled=settled_parts,
+    settled=partial(settled_parts, bits=16),
     fitted=fitted_k,
-    tuned=split_options,
+    tuned=partial(split_options, bits=16),
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,

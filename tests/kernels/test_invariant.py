@@ -75,9 +75,14 @@ def test_what_adds_in_another_order_is_refused(build: dict[str, Any], sentence: 
         family("gemm-bf16").contract("gfx950", {"invariant": True, **build}).resolve_build({"invariant": True, **build})
 
 
-@pytest.mark.parametrize(("n", "k", "parts"), [(24576, 1536, 1), (4096, 14336, 4), (10240, 8192, 3), (576, 7168, 4), (64, 8192, 5)])
-def test_n_and_k_say_how_often_k_is_cut(n: int, k: int, parts: int) -> None:
-    """Whatever tune may return has these parts, for 1 row and for 8192."""
+@pytest.mark.parametrize(("kernel", "n", "k", "parts"), [
+    ("gemm-bf16", 24576, 1536, 1), ("gemm-bf16", 4096, 14336, 4), ("gemm-bf16", 10240, 8192, 3), ("gemm-bf16", 576, 7168, 4),
+    ("gemm-bf16", 64, 8192, 5), ("gemm-fp8", 4096, 14336, 2), ("gemm-fp8", 10240, 8192, 1), ("gemm-fp8", 576, 7168, 2),
+])
+def test_n_and_k_say_how_often_k_is_cut(kernel: str, n: int, k: int, parts: int) -> None:
+    """Whatever tune may return has these parts, for 1 row and for 8192; without `invariant` as many are tried."""
     for m in (1, 8192):
-        found = candidates(family("gemm-bf16"), "gfx950", {"m": m, "n": n, "k": k, "invariant": True}, 256)
+        given = {"m": m, "n": n, "k": k}
+        found = candidates(family(kernel), "gfx950", given | {"invariant": True}, 256)
         assert len(found) > 5 and {one.build["split_k"] for one in found} == {parts}
+        assert parts in {one.build["split_k"] for one in candidates(family(kernel), "gfx950", given, 256)}
