@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from asmgen.author.family.family import Family
+from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.scheduling.run import Options
 from asmgen.files import read_plain
 from asmgen.launch.spec import LaunchSpec, read_spec
 from asmgen.launch.specrun import trace_launch_spec
-from asmgen.tools.proofs.orderclaim import ORDERS, early_launch, order_claim, race_launch
+from asmgen.tools.proofs.orderclaim import ORDERS, early_launch, is_early, order_claim, race_launch
 from asmgen.tools.proofs.proof import INDEX, ORDER, UNKNOWN, Claim, Proof, settled
 from asmgen.tools.proofs.runclaims import index_claim
 from asmgen.tools.proofs.textclaims import code_of, text_claims
@@ -45,16 +46,17 @@ def prove_spec(path: Path) -> Proof:
     kernels = code_of(read_plain(spec.code_object), names)
     chosen = {launch.kernel: launch.block for launch in spec.launches}
     races, errata = text_claims(kernels, [chosen.get(program.name, spec.launches[0].block) for program, _ in kernels])
-    races = settled(races, lambda: _race_of(path, spec))
+    races = settled(races, lambda: _shown(path, spec, lambda finding: finding.check == "lds-race"))
+    errata = settled(errata, lambda: _shown(path, spec, lambda finding: is_early(finding, errata))) if errata.suspected else errata
     index = Claim(INDEX, UNKNOWN, "nothing", (), "a launch specification does not say what should be computed")
     order = Claim(ORDER, UNKNOWN, "nothing", (), "a launch specification does not say which elements its buffers have")
     return Proof(path.name, kernels[0][0].arch, (index, races, order, errata), time.process_time() - began)
 
 
-def _race_of(path: Path, spec: LaunchSpec) -> dict[str, str] | None:
-    """The specification with the order of waves in which the emulator sees the race, None where it sees none."""
+def _shown(path: Path, spec: LaunchSpec, shows: Callable[[Finding], bool]) -> dict[str, str] | None:
+    """The specification with the order of waves in which the emulator finds what shows a claim to be wrong, None where it does not."""
     for order in dict.fromkeys((spec.order, *ORDERS)):
         for launch in trace_launch_spec(path, Options(order=order)):
-            if any(finding.check == "lds-race" for finding in launch.result.findings):
+            if any(map(shows, launch.result.findings)):
                 return {"spec": str(path), "order": order, "kernel": launch.kernel}
     return None

@@ -73,9 +73,9 @@ def parsed_build(name: str, arch: str, *chosen: str) -> Built:
     return build_kernel(family(name), arch, family(name).parse(arch, chosen), verify=False)
 
 
-def specification(folder: Path, faults: dict[str, str]) -> Path:
-    """A launch of two clusters, four rounds."""
-    (folder / "k.co").write_bytes(assemble(HEAD.format(code=CLUSTERS.format(**RIGHT | faults)), "gfx950"))
+def specification(folder: Path, code: str) -> Path:
+    """A launch of 8 waves with the number 4, which are rounds of two clusters."""
+    (folder / "k.co").write_bytes(assemble(HEAD.format(code=code), "gfx950"))
     launch = {"code_object": "k.co", "grid": [1, 1, 1], "block": [512, 1, 1],
               "args": [{"offset": 0, "zeros": 65536}, {"offset": 8, "scalar": "u32", "value": 4}]}
     path = folder / "spec.json"
@@ -88,16 +88,29 @@ def claims_of(out: str) -> dict[str, dict[str, Any]]:
 
 
 def test_a_specification_that_races_is_shown_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = specification(tmp_path, FAULTS["a fill that lands a stage late"])
+    path = specification(tmp_path, CLUSTERS.format(**RIGHT | FAULTS["a fill that lands a stage late"]))
     status, out, _ = call(capsys, "prove", str(path), "--json")
     races = claims_of(out)["races"]
     assert status == 1 and races["status"] == REFUTED and races["counterexample"]["spec"] == str(path)
     assert "global_load_lds_dwordx4" in races["reason"] and races["at"]
 
 
+@pytest.mark.parametrize("number, status", [(4, REFUTED), (5, UNKNOWN)])
+def test_a_path_without_its_wait_is_shown_where_a_specification_takes_it(number: int, status: str, tmp_path: Path,
+                                                                         capsys: pytest.CaptureFixture[str]) -> None:
+    code = "s_load_dwordx2 s[8:9], s[0:1], 0\ns_load_dword s22, s[0:1], 8\nv_mov_b32 v2, 0\nv_mov_b32 v8, 0\ns_waitcnt lgkmcnt(0)\n" \
+           "s_cmp_eq_u32 s22, 4\ns_cbranch_scc0 unread\nglobal_load_dword v8, v2, s[8:9]\nunread:\n" \
+           f"s_cmp_eq_u32 s22, {number}\ns_cbranch_scc0 over\nv_mov_b32 v9, v8\nover:\ns_endpgm\n"
+    path = specification(tmp_path, code)
+    _, out, _ = call(capsys, "prove", str(path), "--json")
+    errata = claims_of(out)["errata"]
+    assert errata["status"] == status and "if that path is ever taken" in errata["reason"]
+    assert errata["counterexample"] == ({"spec": str(path), "order": "lockstep", "kernel": "k"} if status == REFUTED else None)
+
+
 def test_its_right_twin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is known of what it should compute, which counts with --strict alone."""
-    path = specification(tmp_path, {})
+    path = specification(tmp_path, CLUSTERS.format(**RIGHT))
     status, out, _ = call(capsys, "prove", str(path), "--json")
     claims = claims_of(out)
     assert status == 0 and tuple(claims) == CLAIMS

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.family.family import Family
+from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
@@ -145,7 +146,12 @@ def early_launch(family: Family, built: Built, errata: Claim, program: Program |
     for launch in islice(some, _MOST_EARLY):
         values = contract.resolve_run({**build, **launch})
         report = run_kernel(family, built, values, "emulator", 1, Options(), program=program)
-        if any(finding.check in _EARLY and finding.severity == "error" and finding.consumer is not None
-               and str(errata.at).endswith(f": {finding.consumer.text}") for finding in report.findings):
+        if any(is_early(finding, errata) for finding in report.findings):
             return launch_shown(family, built, values)
     return None
+
+
+def is_early(finding: Finding, errata: Claim) -> bool:
+    """Whether the emulator found that the instruction of a claim touches a register too early."""
+    return finding.check in _EARLY and finding.severity == "error" and finding.consumer is not None \
+        and str(errata.at).endswith(f": {finding.consumer.text}")
