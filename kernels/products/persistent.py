@@ -15,7 +15,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.batch import to_matrices, to_matrix_of_c
-from asmgen.kernels.products.contract import DOTS, shows_whole_tile
+from asmgen.kernels.products.contract import DOTS
 from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.sides import argument, divide_by_edge, edges
 
@@ -28,8 +28,12 @@ _TYPICAL_EDGE = 8192
 """Rows and columns of a D that has several of the largest tiles for each workgroup of a GPU."""
 _SHARING_EDGE = 6400
 """The same, with tiles of each size that are no whole round on any GPU."""
-_FEW_ROWS_DEPTH = 4096
-"""K of the typical product of few rows: hidden sizes of models are 2880 to 8192 (`modelshapes`)."""
+_FEW_ROWS = 64
+"""A tile of no more rows than these serves products of few rows: those of many have tiles that load each element for more of the others."""
+_FEW_ROWS_COLUMNS = 32768
+"""N of the typical product of few rows: on each GPU all compute units load, with two workgroups of 64 columns on some of them."""
+_DOTS_DEPTH = 4096
+"""K of the typical dot-products: hidden sizes of models are 2880 to 8192 (`modelshapes`)."""
 _WITH_A_ROUND = 5
 """Steps of a loop of three copies whose loads run two steps ahead, with a round of it."""
 _LEAST_WORTH = 128 * 256
@@ -100,15 +104,15 @@ def persistent_options(p: ag.Values, variant: ag.Variant) -> list[dict[str, Any]
 def several_tiles(contract: ag.KernelContract) -> dict[str, Any]:
     """What differs in the typical problem of a build: persistent workgroups have several tiles each, and those of `streams` shared ones,
     because what lies between two of them has to be in the figures from which a choice is made. Variants of few rows have no more than a
-    tile of them, whose rows of B come from far memory, and as many steps as such products have; `dots` at least a round of its loop, by
-    which other numbers of steps are judged."""
-    if shows_whole_tile(schedule := str(contract.parameter("schedule").default)):
-        rows, _, depth = map(int, str(contract.parameter("tile").default).split("x"))
-        return {"m": rows, "k": max(_FEW_ROWS_DEPTH, _WITH_A_ROUND * depth if schedule == DOTS else 0)}
-    if not set(PERSISTENT_ARGUMENTS) <= set(contract.given):
-        return {}
-    edge = _SHARING_EDGE if any(one.name == "share" for one in contract.given) else _TYPICAL_EDGE
-    return {"m": edge, "n": edge}
+    tile of them, whose rows of B come from far memory: a loop that waits for that has other rounds than one that waits for L2's rate.
+    `dots` have at least a round of their loop, by which other numbers of steps are judged."""
+    rows, _, depth = map(int, str(contract.parameter("tile").default).split("x"))
+    if str(contract.parameter("schedule").default) == DOTS:
+        return {"m": rows, "k": max(_DOTS_DEPTH, _WITH_A_ROUND * depth)}
+    if set(PERSISTENT_ARGUMENTS) <= set(contract.given):
+        edge = _SHARING_EDGE if any(one.name == "share" for one in contract.given) else _TYPICAL_EDGE
+        return {"m": edge, "n": edge}
+    return {"m": rows, "n": _FEW_ROWS_COLUMNS} if rows <= _FEW_ROWS else {}
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,13 @@ def test_figures_for_a_choice_have_several_tiles_of_a_workgroup() -> None:
     assert of_one == LIBRARY.typical and of_several["m"] * of_several["n"] == 4 * 256 * 256 * 256
 
 
+@pytest.mark.parametrize(("tile", "schedule"), [("64x64x64", "interleave"), ("64x64x32", "in-order"), ("32x32x64", "interleave")])
+def test_figures_for_a_choice_of_few_rows_have_one_tile_of_rows(tile: str, schedule: str) -> None:
+    rows, columns, _ = map(int, tile.split("x"))
+    typical = LIBRARY.typical_for(LIBRARY.contract("gfx950", {"tile": tile, "schedule": schedule}))
+    assert typical["m"] == rows and typical["n"] // columns > 304, "units of each GPU have two workgroups"
+
+
 @pytest.mark.parametrize(("library", "arch"), [(one, arch) for one in (LIBRARY, FP8) for arch in ("gfx950", "gfx942")])
 def test_figures_for_a_choice_have_shared_tiles(library: Family, arch: str) -> None:
     for variant in library.variants(arch):
