@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from asmgen.author.contract.contract import KernelContract
     from asmgen.author.family.family import Family
     from asmgen.isa.timing import Timing
     from asmgen.model.estimate import Estimate
@@ -59,27 +61,60 @@ class Contest:
 
     def estimates(self, number: int) -> tuple[Estimate, ...]:
         """Of each launch of a candidate."""
-        from asmgen.tuning.figures import quick_estimates
+        from asmgen.kernels.ownsizes import memory_bounds_its_loop, with_data_at
+        from asmgen.model.farmemory import far_memory
 
-        return quick_estimates(self.library, self.arch, self.timing, self.candidates[number], self.figures[number])
+        figures, own = self._of_the_problem(number), self._own(number)
+        found = self._estimated(number, figures)
+        moved = found[own].traffic
+        if moved is None or not moved.l2 or not memory_bounds_its_loop(figures[own]):
+            return found
+        loads = moved.loads(min(self.timing.clocks("compute_units"), found[own].workgroups))
+        its = with_data_at(figures[own], far_memory(self.timing, "grid", loads, found[own].clock))
+        return found if its is figures[own] else self._estimated(number, [*figures[:own], its, *figures[own + 1:]])
 
     def dispatch(self, number: int) -> float:
         """What handing out the workgroups of the candidate's own kernel takes. Parts of K without steps are not counted: some part of
         each tile has steps."""
         one, timing = self.candidates[number], self.timing
-        contract = self.library.contract_of(self.library.select(self.arch, one.build), one.build)
-        its = self.figures[number][contract.launches.index(contract)]
+        contract, its = self._contracts[number], self.figures[number][self._own(number)]
         workgroups = math.prod(contract.grid_of(one.parameters)) // int(one.build.get("split_k", 1))
         clk = workgroups * timing["wave_dispatch"] * its.run.waves / its.moved.together / timing["xcds"]
         return clk / timing["clock_idle"] * 1e-6 * _ROUNDED
 
     def computing(self, number: int) -> float:
         """What the launches take where nothing is loaded or stored, by the highest clock: cores that wait for loads leave power to it."""
+        from asmgen.kernels.ownsizes import memory_bounds_its_loop, with_data_at
+        from asmgen.model.farmemory import far_memory
+
+        figures, own = self._of_the_problem(number), self._own(number)
+        if memory_bounds_its_loop(figures[own]):
+            figures[own] = with_data_at(figures[own], far_memory(self.timing, "l2"))
+        nothing = [replace(one, arguments=(), moved=replace(one.moved, loaded=(0.0,), stored=(0.0,))) for one in figures]
+        return sum(self._at_the_highest_clock(one) for one in self._estimated(number, nothing)) * _ROUNDED
+
+    def _estimated(self, number: int, figures: Sequence[VariantFigures]) -> tuple[Estimate, ...]:
         from asmgen.tuning.figures import quick_estimates
 
-        nothing = [replace(one, arguments=(), moved=replace(one.moved, loaded=(0.0,), stored=(0.0,))) for one in self.figures[number]]
-        found = quick_estimates(self.library, self.arch, self.timing, self.candidates[number], nothing)
-        return sum(self._at_the_highest_clock(one) for one in found) * _ROUNDED
+        return quick_estimates(self.library, self.arch, self.timing, self.candidates[number], figures)
+
+    @cached_property
+    def _contracts(self) -> list[KernelContract]:
+        """Of each candidate's own kernel."""
+        builds = [one.build for one in self.candidates]
+        return [self.library.contract_of(self.library.select(self.arch, build), build) for build in builds]
+
+    def _own(self, number: int) -> int:
+        """Which launch of a candidate is that of its own kernel."""
+        return self._contracts[number].launches.index(self._contracts[number])
+
+    def _of_the_problem(self, number: int) -> list[VariantFigures]:
+        """The figures of each launch, with what the candidate's own kernel loads of the problem's rows and columns."""
+        from asmgen.kernels.ownsizes import of_the_problem
+
+        figures, own = list(self.figures[number]), self._own(number)
+        figures[own] = of_the_problem(figures[own], self.candidates[number].parameters)
+        return figures
 
     def _at_the_highest_clock(self, found: Estimate) -> float:
         launch, slower = self.timing["launch_device"] * 1e-6, self.timing["clock_odd_xcds"]

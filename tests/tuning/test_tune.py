@@ -22,6 +22,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import GPUS, timing
 from asmgen.kernels import gemm, tuned, whychosen
 from asmgen.kernels.figuretables import FigureTable, _code, read_table, write_table
+from asmgen.kernels.ownsizes import memory_bounds_its_loop, of_the_problem, with_data_at
 from asmgen.kernels.products.split import timed_as
 from asmgen.kernels.registry import family
 from asmgen.kernels.soonest import Contest, soonest
@@ -34,7 +35,7 @@ from asmgen.tools.profile_launches import LaunchesReport, report_kernel
 from asmgen.tools.running.build import build_kernel
 from asmgen.tools.tune_command import ranking_json, ranking_text
 from asmgen.tuning.candidates import Candidate, candidates
-from asmgen.tuning.figures import figures_of, filled_steps, quick_estimates, restored_figures, stored_figures
+from asmgen.tuning.figures import VariantFigures, figures_of, filled_steps, quick_estimates, restored_figures, stored_figures
 from asmgen.tuning.ranked import predict_candidate
 from asmgen.tuning.rankedvariant import RankedVariant
 from tests.tools.test_cli import call, refused
@@ -362,7 +363,7 @@ def test_figures_of_the_library_choose_whoever_made_them(tmp_path: Path, monkeyp
         one.cache_clear()
     launch = SimpleNamespace(seconds=1e-6, limit="hbm", parts={"hbm": 1e-6}, workgroups=2, rounds=1, clock=2100.0)
     monkeypatch.setattr("asmgen.tuning.figures.restored_figures", lambda document, timing: document)
-    monkeypatch.setattr("asmgen.tuning.figures.quick_estimates", lambda library, arch, timing, one, its: (launch,) * len(its))
+    monkeypatch.setattr(Contest, "estimates", lambda contest, number: (launch,) * len(contest.figures[number]))
     found = whychosen.why("gemm-bf16", "gfx942", "MI300X", given)
     assert found.packaged == len(found.rows) > 5 and "made by another model" in found.remark
     assert "us, limit hbm; 2 workgroups in 1 round at 2100 MHz" in found.text(3) and len(found.as_json(3)["variants"]) == 3
@@ -388,3 +389,41 @@ def test_the_last_step_of_a_product_loads_what_there_is_of_it() -> None:
     assert whole.traffic is not None and part.traffic is not None
     assert part.traffic.hbm == pytest.approx(0.75 * whole.traffic.hbm, rel=1e-3) and whole.limit == part.limit == "hbm"
     assert part.traffic.hbm == pytest.approx(2 * 1536 * 24577, rel=0.01) and part.seconds < 0.85 * whole.seconds
+
+
+def test_rows_that_a_tile_has_beyond_the_problem_load_nothing() -> None:
+    its = _library_figures("128x128x64", "interleave")
+    a, b = its.moved.loaded[:2]
+    for m, n, loaded in ((128, 128, [a, b]), (300, 4096, [a, b]), (64, 4096, [a / 2, b]), (1, 64, [a / 128, b / 2])):
+        found = of_the_problem(its, {"tile": "128x128x64", "m": m, "n": n})
+        assert found.moved.loaded[:2] == pytest.approx(loaded) and found.run.load is not None and its.run.load is not None
+        share = found.run.load.in_flight(found.run.timing) / its.run.load.in_flight(found.run.timing)
+        assert share == pytest.approx(sum(loaded) / (a + b))
+    assert of_the_problem(its, {"rows": 3}) == its
+
+
+def test_a_loop_that_memory_bounds_goes_by_its_bound() -> None:
+    """By round trips, or by what comes back in a clk, in both directions, and no faster than it issues what else it has."""
+    its = _library_figures("64x64x64", "interleave")
+    assert memory_bounds_its_loop(its) and not memory_bounds_its_loop(_library_figures("256x256x64", "ping-pong"))
+    far, timed = its.run.far, its.run.main_loop
+    assert timed is not None and timed.bounds.verdict == "latency"
+    least = timed.cycles - timed.stalls["wait vm"]
+    for trips, rate, clk in ((2.0, 1.0, 2 * timed.cycles), (0.95, 1.0, 0.95 * timed.cycles), (0.01, 100.0, least),
+                             (1.0, 0.1, timed.cycles * 10 * 65536 / far.rate / timed.bounds.memory)):
+        found = with_data_at(its, replace(far, rate=far.rate * rate, usual=far.usual * trips, by_argument={
+            number: trip * trips for number, trip in far.by_argument.items()})).run
+        loop = found.main_loop
+        assert loop is not None and loop.cycles == pytest.approx(clk, rel=1e-4)
+        steps, in_a_round = its.run.flops / (2 * 64 ** 3), timed.flops / (2 * 64 ** 3)
+        assert found.cycles - its.run.cycles == pytest.approx(steps / in_a_round * (loop.cycles - timed.cycles))
+        assert loop.total - timed.total == pytest.approx(timed.total / timed.cycles * (loop.cycles - timed.cycles))
+        assert found.matrix_busy * found.cycles == pytest.approx(its.run.matrix_busy * its.run.cycles)
+
+
+def _library_figures(tile: str, schedule: str) -> VariantFigures:
+    """Of a launch on MI355X that the library has figures of."""
+    known = tuned.of_library("gemm-bf16", "MI355X")
+    wanted = {"tile": tile, "schedule": schedule, "split_k": 1}
+    key = next(key for key in known if (build := json.loads(key)) == build | wanted and not build.get("persistent"))
+    return restored_figures(known[key][0], timing("MI355X"))
