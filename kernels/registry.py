@@ -27,7 +27,7 @@ _MODULES = {
     "rope": "asmgen.kernels.rope.library",
     "softmax": "asmgen.kernels.softmax.library",
 }
-_CODE = (".s", ".co", ".o", ".hsaco")
+CODE_SUFFIXES = (".s", ".S", ".asm", ".amdgcn", ".co", ".o", ".hsaco")
 
 
 def names() -> list[str]:
@@ -39,9 +39,10 @@ def family(name: str) -> Family:
     """The family of that name, or of FILE.py:NAME. Raises AsmgenError, with the nearest names, for an unknown one."""
     if names_a_file(name):
         return family_of_file(name)
-    if name.endswith(_CODE):
+    if name.endswith(CODE_SUFFIXES):
         raise AsmgenError(f"{quoted(name)} names a file of code, where a kernel of the library or FILE.py:NAME is wanted; lint, inspect, "
-                          "diff and explain read such a file; launch, profile and banks run it as a launch specification (SPEC.json) says")
+                          "diff, explain and prove read such a file; launch, profile and banks run it as a launch specification "
+                          "(SPEC.json) says")
     if name not in _MODULES:
         raise AsmgenError(f"there is no kernel {quoted(name)}; {did_you_mean(name, names())}; a file of your own is named FILE.py:NAME")
     return next(found for found in families_of(vars(import_module(_MODULES[name]))).values() if found.name == name)

@@ -11,14 +11,19 @@ from asmgen.tools.commandline import FAILED, GOOD, document, json_option, parame
 
 
 @click.command()
-@click.argument("subject", metavar="KERNEL|SPEC.json")
-@click.option("--arch", help="Default: the kernel's first architecture.")
+@click.argument("subject", metavar="KERNEL|SPEC.json|FILE")
+@click.option("--arch", help="Default: the kernel's first architecture, or the file's.")
 @parameters_option
 @click.option("--seconds", default=40.0, show_default=True, type=click.FloatRange(1.0), help="Of the processor, for the index claim.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for what is unknown, too.")
 @json_option
 def prove(subject: str, arch: str | None, parameters: tuple[str, ...], seconds: float, strict: bool, as_json: bool) -> int:
-    """Prove that a kernel computes its reference, has no LDS races, is repeatable, and breaks no rule of the hardware; or refute it."""
+    """Prove that a kernel computes its reference, has no LDS races, is repeatable, and breaks no rule of the hardware; or refute it.
+
+    Of a FILE of code (.s, .co), LDS races and the rules of the hardware alone.
+    """
+    from asmgen.kernels.registry import CODE_SUFFIXES
+    from asmgen.tools.proofs.textclaims import prove_file
     from asmgen.tools.prove_command import prove_kernel, prove_spec
 
     if subject.endswith(".json"):
@@ -26,6 +31,10 @@ def prove(subject: str, arch: str | None, parameters: tuple[str, ...], seconds: 
             raise AsmgenError(f"{subject} is a launch specification: it has its own arguments and architecture, and takes no "
                               f"{'-p ' + parameters[0] if parameters else '--arch'}; -p is for kernels of the library")
         proof = prove_spec(Path(subject))
+    elif subject.endswith(CODE_SUFFIXES):
+        if parameters:
+            raise AsmgenError(f"{subject} is a file of code, which takes no -p {parameters[0]}; -p is for kernels of the library")
+        proof = prove_file(Path(subject), arch)
     else:
         from asmgen.kernels.registry import family as find_family
         from asmgen.tools.running.build import build_kernel

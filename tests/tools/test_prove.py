@@ -120,6 +120,20 @@ def test_its_right_twin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "takes no --arch" in refused(capsys, "prove", str(path), "--arch", "gfx950")
 
 
+def test_a_file_of_code_is_judged_without_a_launch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for faults, status in (({}, PROVEN), (FAULTS["a fill that lands a stage late"], REFUTED)):
+        specification(tmp_path, CLUSTERS.format(**RIGHT | faults))
+        exit_status, out, _ = call(capsys, "prove", str(tmp_path / "k.co"), "--json")
+        claims = claims_of(out)
+        assert tuple(claims) == CLAIMS and claims["races"]["status"] == status and exit_status == (status == REFUTED)
+        assert claims["index"]["status"] == claims["order"]["status"] == UNKNOWN
+    text = tmp_path / "k.s"
+    text.write_text("k:\nv_mov_b32 v1, 0\nv_mov_b32_dpp v2, v1 row_shr:1 row_mask:0xf bank_mask:0xf\ns_endpgm\n")
+    status, out, _ = call(capsys, "prove", str(text), "--arch", "gfx942", "--json")
+    assert status == 1 and claims_of(out)["errata"]["reason"].startswith("valu-dpp")
+    assert "takes no -p tile=1" in refused(capsys, "prove", str(text), "-p", "tile=1")
+
+
 @pytest.mark.slow
 def test_a_certificate_holds_for_its_code_object_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "build", "03-transpose", "--arch", "gfx950", "--prove", "-o", str(tmp_path), "--json")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from asmgen.checks.finding.rules import SEVERITIES
-from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object
-from asmgen.checks.lint.programlint import block_of_program, lint_program
+from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
+from asmgen.checks.lint.programlint import NO_FACTS, block_of_program, lint_program
 from asmgen.checks.raceproofs.raceproof import prove_races
 from asmgen.codeobject.load import CodeObject
+from asmgen.files import read_plain
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 from asmgen.program.registerindex import first_indexed
-from asmgen.reader.file import read_code_object
-from asmgen.tools.proofs.proof import ERRATA, PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
+from asmgen.reader.file import read_code_object, read_file
+from asmgen.tools.proofs.proof import ERRATA, INDEX, ORDER, PROVEN, RACES, REFUTED, UNKNOWN, Claim, Proof, worst
 
 LDS_ALONE = "; not memory outside of LDS"
 _EARLY = "W001"
@@ -35,6 +38,18 @@ def text_claims(kernels: Sequence[tuple[Program, KernelFacts]], blocks: Sequence
     known = [(program, replace(facts, block=size) if size is not None else facts)
              for (program, facts), size in zip(kernels, sizes, strict=True)]
     return [worst([claim(program, facts) for program, facts in known]) for claim in (race_claim, errata_claim)]
+
+
+def prove_file(path: Path, arch: str | None = None) -> Proof:
+    """The claims that follow from the code of a file's kernels alone: the worst of each. Raises AsmgenError as `read_file` does."""
+    began = time.process_time()
+    read = read_file(path, arch)
+    facts = facts_of_code_object(read.code_object) if read.code_object else facts_of_text(read_plain(path).decode(), read.arch)
+    kernels = [program for program in read.programs if program.name in facts] or read.programs
+    races, errata = text_claims([(program, facts.get(program.name, NO_FACTS)) for program in kernels])
+    index = Claim(INDEX, UNKNOWN, "nothing", (), "a file of code does not say what should be computed")
+    order = Claim(ORDER, UNKNOWN, "nothing", (), "a file of code does not say what it is launched with")
+    return Proof(path.name, read.arch, (index, races, order, errata), time.process_time() - began)
 
 
 def race_claim(program: Program, facts: KernelFacts) -> Claim:
