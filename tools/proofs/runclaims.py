@@ -45,6 +45,8 @@ from asmgen.tools.running.executed import branch_outcomes, executed, never_round
 from asmgen.tools.running.keptdevices import keeping
 
 _Run = Callable[[Mapping[str, Any]], tuple[int, ...]]
+_Result = str | tuple[tuple[int, ...], int, list[tuple[int, ...]], tuple[Nearest, Mapping[Compared, Sides]]]
+"""Of a launch what `_wrong` says."""
 _BUDGET = 20_000_000
 """Wave instructions of a launch of a few workgroups, of which a right one takes less than a million."""
 _ROUNDED = "rounding is not part of it: residues are exact"
@@ -88,6 +90,7 @@ class Ran:
     launched: list[Launched] = field(default_factory=list)
     loaded: list[tuple[int, ...]] = field(default_factory=list)
     bases: dict[int, Base] = field(default_factory=dict)
+    _results: dict[tuple[str, int, int], _Result] = field(default_factory=dict)  # several rules ask for the same launch
 
     def __str__(self) -> str:
         return f"{len(self.counts)} launches, {self.elements} elements of outputs"
@@ -132,7 +135,10 @@ class Ran:
             seed: int = SEED) -> tuple[int, ...]:
         """A launch in exact algebra: how often it executed what. Raises Found if it is wrong."""
         values = built.kernel.contract.resolve_run({**built.kernel.parameters, **launch})
-        wrong = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude, seed=seed)
+        key = repr(sorted(values.items())), magnitude, seed
+        if key not in self._results:
+            self._results[key] = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude, seed=seed)
+        wrong = self._results[key]
         if isinstance(wrong, str) and magnitude:
             self.approximate = f"code for large numbers is no identity (inputs times 2^{magnitude}: {wrong})"
             return ()
@@ -456,7 +462,7 @@ def _not_met(edges: EdgeLaunches) -> tuple[str, ...]:
 
 
 def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Program | None, checks: bool,
-           magnitude: int, seed: int) -> str | tuple[tuple[int, ...], int, list[tuple[int, ...]], tuple[Nearest, Mapping[Compared, Sides]]]:
+           magnitude: int, seed: int) -> _Result:
     """Why a launch is wrong; else how often it executed what, how many elements were compared, and how far apart compared numbers were."""
     try:
         report = run_algebra(family, built, values, seed, program, checks, _BUDGET, magnitude)
