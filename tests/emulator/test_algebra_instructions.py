@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.algebra.elements import PACKED_WIDTHS
-from asmgen.emulator.algebra.residues import HAS_P, HAS_Q, STANDARD, Residues
+from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, STANDARD, Residues
 from asmgen.isa.formats import encode, hardware_format
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
@@ -261,6 +261,22 @@ def test_a_missing_element_spoils_its_row_alone(compiled: bool) -> None:
     for row, has in ((5, 0), (6, HAS_P)):
         wanted[row % 4, 16 * (row // 4):16 * (row // 4) + 16] = has
     assert (known == wanted).all()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_logarithm_is_added_to_a_product(compiled: bool) -> None:
+    """As a backward pass subtracts the LSE of rows: a compiled product has the numbers alone."""
+    run = Followed()
+    run.machine.work = Loops(compiled)
+    _fill(run, 0, 4, "bf16")
+    _fill(run, 16, 4, "bf16")
+    product, added = "v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[16:19], 0", "v_mfma_f32_16x16x32_bf16 v[4:7], v[0:3], v[16:19], v[4:7]"
+    given = [run.give(4, VALUES), run.give(5, VALUES), run.give(6, VALUES), run.give(7, 2.0)]
+    run.text(f"{product}\nv_log_f32 v5, v5\nv_mov_b32 v6, 0\n{added}\nv_exp_f32 v8, v5")
+    assert run.number(5).has.all() and (run.number(5).has == HAS_E).any()
+    for register, addend in zip(range(4, 8), (given[0], given[1].log2(), STANDARD.embedded(np.zeros(64)), given[3]), strict=True):
+        assert same(run.number(register), run.number(60 + register) + addend)
+    assert same(run.number(8), run.number(65).exp2() * given[1])
 
 
 def test_of_equal_numbers_a_maximum_takes_the_same_in_any_order() -> None:

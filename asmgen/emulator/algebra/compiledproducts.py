@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from asmgen.emulator.algebra.elements import ENCODINGS, Elements
-from asmgen.emulator.algebra.residues import powers_of_two_by_value
+from asmgen.emulator.algebra.residues import HAS_P, HAS_Q, Residues, powers_of_two_by_value, zeros
 from asmgen.emulator.carried.carrier import HandleCarrier
-from asmgen.emulator.carried.cells import NIBBLES, TOP
+from asmgen.emulator.carried.cells import NIBBLES, TOP, Handles
 from asmgen.emulator.machine.state import LANES, Group
 from asmgen.emulator.semantics.matrix import scale_values
 from asmgen.emulator.semantics.matrix_plan import Plan, Source
@@ -65,8 +66,9 @@ class CompiledProduct:
         return plan.row.kind != "dgemm" and not plan.row.sparse and plan.row.cd_type == "f32" \
             and all(32 % source.bits == 0 for source in (plan.a, plan.b))
 
-    def __call__(self, group: Group) -> bool:
-        """Whether the loops took it; else nothing has changed."""
+    def __call__(self, group: Group, addend: Callable[[], Residues]) -> bool:
+        """Whether the loops took it; else nothing has changed. `addend` is C [waves, blocks, m, n] where loops have no way for it, as for
+        logarithms: it is added to what they multiplied."""
         from asmgen.emulator.algebra import product_kernels
 
         plan, table, row = self._plan, self._table, self._plan.row
@@ -81,10 +83,17 @@ class CompiledProduct:
             c: tuple[Array, Array] | None = numbers, np.full(shape, constant.has[()], np.uint8)
         else:
             c = self._operand(group, self._addend, -1)
+        apart = c is None
         if c is None:
-            return False
+            shape = group.size, row.blocks * row.m, row.n
+            c = np.zeros((2, *shape), np.uint32), np.full(shape, HAS_Q | HAS_P, np.uint8)
         found, has = np.empty_like(c[0]), np.empty_like(c[1])
         product_kernels.product(a[0], b[0], c[0], a[1], b[1], c[1], row.blocks, found, has)
+        if apart:
+            blocks = group.size, row.blocks, row.m, row.n
+            q, p = found.astype(np.uint64).reshape(2, *blocks)
+            put(plan, self._carrier, group, table.made(Residues(q, p, zeros(blocks), has.reshape(blocks)) + addend(), "f32"))
+            return True
         first = table.room(has.size, "f32")
         residues, known, _ = table.columns
         product_kernels.put(self._carrier.shadow.vector_file, group.waves, plan.d_slot, self._addend.registers, self._lanes, found, has,
@@ -117,6 +126,24 @@ class CompiledProduct:
             return _NO_SCALES
         values = scale_values(self._carrier.machine, group, *self._plan.scales[number], edge)
         return powers_of_two_by_value(values) if np.isfinite(values).all() else None
+
+
+def positions(plan: Plan) -> tuple[Any, Any]:
+    """Registers and lanes of D, [blocks, m, n]."""
+    lanes = plan.d_lanes[:, :, None] + np.arange(plan.row.n)
+    return np.broadcast_to(plan.d_registers[:, :, None], lanes.shape), lanes
+
+
+def put(plan: Plan, carrier: HandleCarrier, group: Group, ids: Handles) -> None:
+    """Elements [waves, blocks, m, n] where D goes."""
+    registers, lanes = positions(plan)
+    words = 2 if plan.row.kind == "dgemm" else 1
+    if words == 2:  # the sign is in the upper word
+        carrier.shadow.vector[plan.d_slot:plan.d_slot + plan.row.cd_regs, group.select] = 0
+    for block in range(plan.row.blocks):
+        for row in range(plan.row.m):
+            register = plan.d_slot + int(registers[block, row, 0]) + words - 1
+            carrier.shadow.vector[register, group.select, int(lanes[block, row, 0]):int(lanes[block, row, -1]) + 1] = ids[:, block, row]
 
 
 def _whole(numbers: Any) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.algebra.compiledproducts import CompiledProduct
+from asmgen.emulator.algebra.compiledproducts import CompiledProduct, positions, put
 from asmgen.emulator.algebra.elements import ENCODINGS, Elements
 from asmgen.emulator.algebra.residues import HAS_P, HAS_Q, Residues
 from asmgen.emulator.carried.carrier import HandleCarrier
@@ -27,7 +27,7 @@ def bind_matrix(instruction: Instruction, carrier: HandleCarrier, table: Element
     plan = plan_of(instruction, carrier.machine)
     row = plan.row
     if row.cd_type == "i32":
-        return lambda group: _put(plan, carrier, group, np.zeros((group.size, row.blocks, row.m, row.n), np.uint32))
+        return lambda group: put(plan, carrier, group, np.zeros((group.size, row.blocks, row.m, row.n), np.uint32))
     if any(source.kind not in ENCODINGS for source in (plan.a, plan.b)):
         raise ValueError(f"residues of {instruction.name}")
 
@@ -38,7 +38,8 @@ def bind_matrix(instruction: Instruction, carrier: HandleCarrier, table: Element
     compiled = CompiledProduct(plan, carrier, table) if CompiledProduct.takes(plan) else None
 
     def step(group: Group) -> None:
-        if compiled is not None and carrier.machine.work.pays(plan.work * group.size) and compiled(group):
+        if compiled is not None and carrier.machine.work.pays(plan.work * group.size) \
+                and compiled(group, lambda: _addend(plan, carrier, group, table, kind)):
             return
         factors = []
         for number, (source, signs) in enumerate(factors_of):
@@ -51,7 +52,7 @@ def bind_matrix(instruction: Instruction, carrier: HandleCarrier, table: Element
         if row.sparse:
             factors[0] = _spread(factors[0], sparse_positions(plan, group), row.k)
         product, addend = factors[0].swapaxes(2, 3) @ factors[1], _addend(plan, carrier, group, table, kind)
-        _put(plan, carrier, group, table.made(product + (-addend if signs_of[2] else addend), kind))
+        put(plan, carrier, group, table.made(product + (-addend if signs_of[2] else addend), kind))
 
     return step
 
@@ -104,12 +105,6 @@ def _spread(packed: Residues, positions: Any, k: int) -> Residues:
     return (parts[0] + parts[1]).reshape(waves, 1, k, edge)
 
 
-def _positions(plan: Plan) -> tuple[Any, Any]:
-    """Registers and lanes of D, [blocks, m, n]."""
-    lanes = plan.d_lanes[:, :, None] + np.arange(plan.row.n)
-    return np.broadcast_to(plan.d_registers[:, :, None], lanes.shape), lanes
-
-
 def _doubles(words: Any, registers: Any, lanes: Any) -> Any:
     """Of register pairs [waves, registers, 64]."""
     return np.stack([words[:, registers + half, lanes] for half in (0, 1)], axis=-1).view(np.float64)[..., 0]
@@ -118,7 +113,7 @@ def _doubles(words: Any, registers: Any, lanes: Any) -> Any:
 def _addend(plan: Plan, carrier: HandleCarrier, group: Group, table: Elements, kind: str) -> Residues:
     if plan.c_slot < 0:
         return table.constants.embedded(np.float64(plan.c_value))
-    registers, lanes = _positions(plan)
+    registers, lanes = positions(plan)
 
     def taken(vector: Any) -> Any:
         return np.swapaxes(vector[plan.c_slot:plan.c_slot + plan.row.cd_regs, group.select], 0, 1)
@@ -129,13 +124,3 @@ def _addend(plan: Plan, carrier: HandleCarrier, group: Group, table: Elements, k
     ids = carrier.cells.element(taken(carrier.shadow.vector)[:, registers, lanes], TOP)
     return table.numbers(ids, kind, lambda: taken(carrier.machine.vector)[:, registers, lanes].view(np.float32))
 
-
-def _put(plan: Plan, carrier: HandleCarrier, group: Group, ids: Handles) -> None:
-    registers, lanes = _positions(plan)
-    words = 2 if plan.row.kind == "dgemm" else 1
-    if words == 2:  # the sign is in the upper word
-        carrier.shadow.vector[plan.d_slot:plan.d_slot + plan.row.cd_regs, group.select] = 0
-    for block in range(plan.row.blocks):
-        for row in range(plan.row.m):
-            register = plan.d_slot + int(registers[block, row, 0]) + words - 1
-            carrier.shadow.vector[register, group.select, int(lanes[block, row, 0]):int(lanes[block, row, -1]) + 1] = ids[:, block, row]

@@ -11,6 +11,7 @@ from asmgen.emulator.carried.cells import UNKNOWN
 from asmgen.emulator.machine.jit import njit
 
 _ROW = 1 << 31  # of carried.cells: a handle that is a row of the table of nibbles
+_AT_ONCE = 4
 _HAS_Q, _HAS_P, _HAS_E, _Q, _P, _UNKNOWN = HAS_Q, HAS_P, HAS_E, Q, P, UNKNOWN
 
 
@@ -69,7 +70,7 @@ def operand(handles: Any, words: Any, waves: Any, slot: int, registers: Any, nib
 def product(a: Any, b: Any, c: Any, has_a: Any, has_b: Any, has_c: Any, blocks: int, out: Any, has: Any) -> None:
     """A [2, waves, blocks * k, m] and B [2, waves, blocks * k, n], with C [2, waves, blocks * m, n], to [2, waves, blocks * m, n].
 
-    Halves of the products of two 31-bit numbers are summed apart: 2**32 of them fit.
+    Four products of two 31-bit numbers fit 64 bits. The halves of such sums are summed apart: 2**32 of them fit.
     """
     waves, edge, width = a.shape[1], a.shape[3], b.shape[3]
     depth = a.shape[2] // blocks
@@ -93,10 +94,19 @@ def product(a: Any, b: Any, c: Any, has_a: Any, has_b: Any, has_c: Any, blocks: 
                     by = np.uint64(_Q) if kind == 0 else np.uint64(_P)
                     low[:] = 0
                     high[:] = 0
-                    for term in range(first, first + depth):
-                        factor = np.uint64(a[kind, wave, term, row])
+                    whole = first + depth // _AT_ONCE * _AT_ONCE
+                    for term in range(first, whole, _AT_ONCE):
+                        one, two = np.uint64(a[kind, wave, term, row]), np.uint64(a[kind, wave, term + 1, row])
+                        three, four = np.uint64(a[kind, wave, term + 2, row]), np.uint64(a[kind, wave, term + 3, row])
                         for column in range(width):
-                            found = factor * np.uint64(b[kind, wave, term, column])
+                            found = one * np.uint64(b[kind, wave, term, column]) + two * np.uint64(b[kind, wave, term + 1, column]) \
+                                + three * np.uint64(b[kind, wave, term + 2, column]) + four * np.uint64(b[kind, wave, term + 3, column])
+                            low[column] += found & mask
+                            high[column] += found >> half
+                    for term in range(whole, first + depth):
+                        one = np.uint64(a[kind, wave, term, row])
+                        for column in range(width):
+                            found = one * np.uint64(b[kind, wave, term, column])
                             low[column] += found & mask
                             high[column] += found >> half
                     for column in range(width):
