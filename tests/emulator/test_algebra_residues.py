@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, P, Q, Residues
+from asmgen.emulator.algebra.elements import Elements
+from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, P, Q, Residues, power
 
 BOTH = HAS_Q | HAS_P
 
@@ -115,3 +116,22 @@ def test_hashes_depend_on_name_and_number() -> None:
     x = drawn(100)
     assert equal(x.hashed("rsq"), x.hashed("rsq")) and len(set(x.hashed("rsq").p.tolist())) == 100
     assert not (x.hashed("rsq").p == x.hashed("sin").p).any()
+
+
+def test_compiled_code_finds_the_same_residues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Powers, and elements with all, some and no residues, of two formats, some of them none."""
+    chance, table = np.random.default_rng(3), Elements(STANDARD)
+    q, p, e = (drawn(6, 9, seed=seed).q for seed in (1, 2, 3))
+    mixed = Residues.of(q, p, e, chance.integers(0, 8, (6, 9), np.uint8))
+    ids = table.made(mixed, "f32")
+    ids[2], ids[3] = 0, table.made(mixed, "f16")[3]
+    base, whole = drawn(5, 7).q, table.made(drawn(3, 4), "f32")
+    found = []
+    for compiled in (False, True):
+        for module in ("residues", "elements"):
+            monkeypatch.setattr(f"asmgen.emulator.algebra.{module}.loaded", lambda compiled=compiled: compiled)
+        numbers = [table.numbers(one, "f32", lambda: 1.0) for one in (ids, ids[:, ::2], whole, whole[0, 0])]
+        found.append([getattr(one, name) for one in numbers for name in ("q", "p", "e", "has")] +
+                     [power(base, exponent, P) for exponent in (base[0], P - 2, 0)])
+    for one, other in zip(*found, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape and (one == other).all()

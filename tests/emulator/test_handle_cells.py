@@ -25,6 +25,21 @@ def test_words_name_the_same_elements_in_smaller_tables(seed: int) -> None:
     assert cells.used <= sum(one.size for one in words) and dropped.size
 
 
+def test_compiled_code_finds_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(1)
+    slots = (chance.integers(2, 5000, (6, 700, 8), np.uint32) * (chance.random((6, 700, 8)) < 0.2)).astype(np.uint32)
+    found = []
+    for compiled in (False, True):
+        monkeypatch.setattr("asmgen.emulator.carried.cells.loaded", lambda compiled=compiled: compiled)
+        cells = WordCells()
+        words = cells.joined(slots), cells.joined(slots[0, 0]), cells.joined(slots[:, ::7])
+        assert (cells.expanded(words[0]) == slots).all()
+        elements = [cells.element(words[2].T, nibble) for nibble in (3, 7)]
+        found.append([*words, cells.expanded(words[0].T), *elements, cells.element(words[1], 7)])
+    for one, other in zip(*found, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape and (one == other).all()
+
+
 @pytest.mark.parametrize("ids", [np.full((3, 4), 7), np.array([[7, 7, 8, 7], [2, 2, 2, 2], [9, 1, 1, 9]])])
 def test_terms_of_each_waves_active_lanes(ids: Handles) -> None:
     lanes = np.array([[True, True, False, True], [False] * 4, [True] * 4])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.algebra.residues import HAS_E, Constants, Residues, zeros
 from asmgen.emulator.carried.cells import UNKNOWN
+from asmgen.emulator.machine.compiled import loaded
 from asmgen.isa.arch import Architecture
 from asmgen.isa.formats import hardware_format
 
@@ -76,11 +77,20 @@ class Elements:
     def numbers(self, ids: Ids, kind: str, values: Callable[[], Any]) -> Residues:
         """What elements are, read as a format; where there is none, the run's own value, which `values` gives."""
         ids = np.asarray(ids)
-        has, fits = self._has.take(ids), self._encoding.take(ids) == ENCODINGS[kind]
-        q, p = (self._residues[row].take(ids).astype(np.uint64) for row in range(2))
-        if fits.all() and not (has & HAS_E).any():
-            return Residues(q, p, zeros(q.shape), has)
-        found = Residues.of(q, p, self._residues[2].take(ids).astype(np.uint64), np.where(fits, has, np.uint8(0)))
+        if loaded():
+            from asmgen.emulator.algebra import element_kernels
+
+            parts, flags = np.empty((3, *ids.shape), np.uint64), np.empty(ids.shape, np.uint8)
+            if element_kernels.numbers(np.ascontiguousarray(ids).reshape(-1), *self.columns, ENCODINGS[kind], parts.reshape(3, -1),
+                                       flags.reshape(-1)):
+                return Residues(parts[0], parts[1], zeros(ids.shape), flags)
+            found = Residues(parts[0], parts[1], parts[2], flags)
+        else:
+            has, fits = self._has.take(ids), self._encoding.take(ids) == ENCODINGS[kind]
+            q, p = (self._residues[row].take(ids).astype(np.uint64) for row in range(2))
+            if fits.all() and not (has & HAS_E).any():
+                return Residues(q, p, zeros(q.shape), has)
+            found = Residues.of(q, p, self._residues[2].take(ids).astype(np.uint64), np.where(fits, has, np.uint8(0)))
         plain = ids == 0
         return self.constants.embedded(values()).where(plain, found) if plain.any() else found
 

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.machine.compiled import loaded
+
 Q = 1073740571
 P = 2 * Q + 1  # 2147481143
 HAS_Q, HAS_P, HAS_E = 1, 2, 4
@@ -56,6 +58,12 @@ def powers_of_two_by_value(values: Any) -> NDArray[np.uint32]:
 def power(base: Words, exponent: Words | int, modulus: int) -> Words:
     """Powers modulo a prime, by squaring."""
     base, left = np.broadcast_arrays(np.asarray(base, np.uint64), np.asarray(exponent, np.uint64))
+    if loaded():
+        from asmgen.emulator.algebra import power_kernels
+
+        found = np.empty(base.shape, np.uint64)
+        power_kernels.powers(base.flatten(), left.flatten(), np.uint64(modulus), found.reshape(-1))
+        return found
     result, base, left = np.ones(base.shape, np.uint64), base.copy(), left.copy()
     by = np.uint64(modulus)
     while left.any():

@@ -34,7 +34,11 @@ class DeviceCells:
     def load(self, addresses: Addresses, counts: Addresses, size: int, words: int) -> Handles:
         """Handles of `words` elements of `size` bytes from each address, [words, *shape]."""
         result: Handles = np.zeros((words, *addresses.shape), np.uint32)
+        read = addresses[counts > 0]
+        first, last = (int(read.min()), int(read.max()) + size * words) if read.size else (0, 0)
         for start, handles in self.words.items():
+            if last <= start or first >= start + 4 * len(handles):
+                continue
             for word in range(words):
                 at = addresses + (size * word - start)
                 inside = (counts > word) & (at >= 0) & (at + size <= 4 * len(handles))

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.machine.compiled import loaded
+
 Handles = NDArray[np.uint32]
 Array = NDArray[Any]
 NIBBLES = 8
@@ -33,6 +35,12 @@ class WordCells:
 
     def expanded(self, handles: Handles) -> Handles:
         """The elements of words, [..., 8] by nibble."""
+        if loaded():
+            from asmgen.emulator.carried import cell_kernels
+
+            found: Handles = np.empty((*handles.shape, NIBBLES), np.uint32)
+            cell_kernels.expanded(_row(handles), self.rows, found.reshape(-1, NIBBLES))
+            return found
         slots: Handles = np.zeros((*handles.shape, NIBBLES), np.uint32)
         many = (handles & _ROW) != 0
         slots[..., TOP] = np.where(many, np.uint32(0), handles)
@@ -42,14 +50,29 @@ class WordCells:
 
     def element(self, handles: Handles, nibble: int) -> Handles:
         """The element that ends in a nibble of each word."""
+        found: Handles
+        if loaded():
+            from asmgen.emulator.carried import cell_kernels
+
+            found = np.empty(handles.shape, np.uint32)
+            cell_kernels.element(_row(handles), self.rows, nibble, found.reshape(-1))
+            return found
         many = (handles & _ROW) != 0
-        found: Handles = np.where(many, np.uint32(0), handles) if nibble == TOP else np.zeros(handles.shape, np.uint32)
+        found = np.where(many, np.uint32(0), handles) if nibble == TOP else np.zeros(handles.shape, np.uint32)
         if many.any():
             found[many] = self.rows[handles[many] ^ _ROW, nibble]
         return found
 
     def joined(self, slots: Handles) -> Handles:
         """The handles of words with these elements [..., 8]."""
+        if loaded():
+            from asmgen.emulator.carried import cell_kernels
+
+            found: Handles = np.empty(slots.shape[:-1], np.uint32)
+            self._make_room(found.size)
+            flat = np.ascontiguousarray(slots).reshape(-1, NIBBLES)
+            self.used = cell_kernels.joined(flat, self.rows, self.used, found.reshape(-1))
+            return found
         handles: Handles = slots[..., TOP].copy()
         many = (slots[..., :TOP] != 0).any(axis=-1)
         handles[many] = self.kept_rows(slots[many])
@@ -58,11 +81,15 @@ class WordCells:
     def kept_rows(self, rows: Handles) -> Handles:
         """The handles of new rows [n, 8] of the table."""
         count = len(rows)
-        while self.used + count > len(self.rows):
-            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+        self._make_room(count)
         self.rows[self.used:self.used + count] = rows
         self.used += count
         return np.arange(self.used - count, self.used, dtype=np.uint32) | _ROW
+
+    def _make_room(self, count: int) -> None:
+        """For so many more rows."""
+        while self.used + count > len(self.rows):
+            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
 
     def used_rows(self, roots: list[Handles]) -> Handles:
         """Drop the rows that no array of handles names, and number them anew, in place. Returns those that stay."""
@@ -94,6 +121,11 @@ class WordCells:
         for one in named:
             compaction_kernels.renumber(one, False, numbers)
         return alive
+
+
+def _row(handles: Handles) -> Handles:
+    """The same numbers as one row."""
+    return np.ascontiguousarray(handles).reshape(-1)
 
 
 def _flat(handles: Handles) -> Handles:

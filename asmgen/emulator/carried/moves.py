@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -152,8 +153,9 @@ def _lds(instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         found: Handles = np.zeros((len(where) * words, group.size, 64), np.uint32)
         for number, place in enumerate(where):
             begin, active = at(group, place.offset)
+            chosen = ... if active.all() else active
             for word in range(words):
-                found[number * words + word][active] = gathered(cells, shadow.lds_u32, begin[active] + 4 * word, size)
+                found[number * words + word][chosen] = gathered(cells, shadow.lds_u32, begin[chosen] + 4 * word, size)
         if crossing is not None:
             found = _transposed(cells, found, crossing)
         if merge is not None:
@@ -172,6 +174,7 @@ def _lds(instruction: Instruction, carrier: HandleCarrier) -> Action | None:
     return load if row.kind == "load" else store
 
 
+@cache
 def _crossing(words: int, bits: int) -> Any:
     """Where ds_read_*_tr takes each nibble of a wave from, [words, 64, 8]: found by moving labels instead of data, a bit at a time."""
     count = words * 64 * 8

@@ -9,6 +9,11 @@ FROM = 1 << 25
 """Elementary operations of a launch from which on numba is loaded: about what numpy does in the meantime."""
 
 
+def loaded() -> bool:
+    """Whether numba is there already, so that the smallest loops pay."""
+    return LOADED in sys.modules
+
+
 class Work:
     """Counts what a launch has done."""
 
@@ -18,4 +23,4 @@ class Work:
     def pays(self, more: int) -> bool:
         """Whether to use compiled loops for `more` operations."""
         self.done += more
-        return self.done >= FROM or LOADED in sys.modules
+        return self.done >= FROM or loaded()
