@@ -341,8 +341,10 @@ class KernelContract:
 
         A missing, unknown or illegal one and a broken rule are ContractErrors, which say build parameters that would work if `near` is set.
         """
+        known = {parameter.name for parameter in self.parameters}
         for name in values:
-            self.parameter(name)
+            if name not in known:
+                self.parameter(name)  # says what is known
         resolved = self._resolve(values, ("build", "run"))
         self._check_rules(resolved, near)
         return resolved
