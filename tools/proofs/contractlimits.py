@@ -62,7 +62,7 @@ def _launches(contract: KernelContract, build: Values, names: Collection[str], h
         for order in ([first], [first, *others], [first, *reversed(others)]):
             values: dict[str, Any] = dict(least)
             for parameter in order:
-                values = _enlarged(contract, build, values, parameter)
+                values = dict(_enlarged(contract, tuple(build.items()), tuple(values.items()), parameter.name))
             resolved = _resolved(contract, build, values)
             key = tuple(sorted(values.items()))
             if resolved is not None and key not in seen:
@@ -70,8 +70,11 @@ def _launches(contract: KernelContract, build: Values, names: Collection[str], h
                 yield resolved
 
 
-def _enlarged(contract: KernelContract, build: Values, values: dict[str, Any], parameter: Parameter) -> dict[str, Any]:
-    """With a parameter as large as the others allow, where rules may ask for multiples."""
+@lru_cache(maxsize=1024)
+def _enlarged(contract: KernelContract, of: tuple[tuple[str, Any], ...], held: tuple[tuple[str, Any], ...], name: str) -> Values:
+    """Numbers that are held, with another one as large as these allow, where rules may ask for multiples. Other sizes ask for the same
+    ones in turn."""
+    build, values, parameter = dict(of), dict(held), contract.parameter(name)
     resolved = _resolved(contract, build, values)
     if resolved is None:
         return values
