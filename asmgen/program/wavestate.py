@@ -52,16 +52,18 @@ class LowBits:
 class State:
     """Values by bit of the register mask, of the waves in `waves` [waves]. `low` are such of which low bits alone are known
     (`lowbits`); who fills it asks for them. `running` are values of vector registers that hold in the lanes that run, while no instruction
-    lets others run and until the block ends; what other lanes of them hold means nothing."""
+    lets others run and until the block ends; what other lanes of them hold means nothing. `limit` are lanes outside of which none runs,
+    where EXEC is not known: a mask of unknown lanes leaves some of those off that ran before."""
 
     waves: NDArray[np.bool_]
     known: dict[int, Value] = field(default_factory=dict)
     low: dict[int, LowBits] = field(default_factory=dict)
     running: dict[int, Value] = field(default_factory=dict)
+    limit: tuple[Value, Value] | None = None
 
     def copy(self) -> State:
         """Independent, but for the arrays, which never change."""
-        return State(self.waves, dict(self.known), dict(self.low), dict(self.running))
+        return State(self.waves, dict(self.known), dict(self.low), dict(self.running), self.limit)
 
     def narrowed(self, waves: NDArray[np.bool_]) -> State:
         """The same for some of the waves, as another block begins with it."""

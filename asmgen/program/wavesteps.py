@@ -133,6 +133,7 @@ def step(state: State, instruction: Instruction) -> None:
         known.clear()
         state.low.clear()
         state.running.clear()
+        state.limit = None
         return
     plain = (instruction.form.encoding in _PLAIN or instruction.name in _TO_AND_FROM_ACC or _takes_parts(instruction)) and \
         not (modifiers and any(modifiers.get(name) for name in _MODIFIERS))
@@ -143,6 +144,9 @@ def step(state: State, instruction: Instruction) -> None:
         running = _running_result(state, instruction)
         if state.low or instruction.opcode.name in TESTS:
             found, low = low_results(state, instruction)
+    if instruction.writes >> EXEC_BIT & 3:
+        found = (found or {}) | _restored(state, instruction)
+        state.limit = None if EXEC_BIT in found and EXEC_BIT + 1 in found else _limit_after(state, instruction)
     for bit in _bits(instruction.writes):
         known.pop(bit, None)
         if state.low:
@@ -180,12 +184,39 @@ def _running_result(state: State, instruction: Instruction) -> dict[int, Value]:
                                                               function(*values) & WORD}
 
 
+def _limit_after(state: State, instruction: Instruction) -> tuple[Value, Value] | None:
+    """The lanes outside of which none runs after an instruction that writes EXEC."""
+    if not _keeps_lanes_off(instruction):
+        return None
+    low, high = state.pair(EXEC_BIT)
+    return state.limit if low is None or high is None else (low, high)
+
+
+def _restored(state: State, instruction: Instruction) -> dict[int, Value]:
+    """EXEC and SCC where a mask is or-ed to EXEC that has all lanes which may run, as at the end of an `if`: then it is EXEC."""
+    if instruction.name != "s_or_b64" or state.limit is None:
+        return {}
+    target, *sources = instruction.operands
+    masks = [source for source in sources if not _is_exec(source)]
+    if not _is_exec(target) or len(masks) != 1:
+        return {}
+    low, high = state.words(masks[0])
+    if low is None or high is None:
+        return {}
+    beyond = state.limit[0] & ~low | state.limit[1] & ~high
+    return {} if beyond[state.waves].any() else _with_scc(EXEC_BIT, (low, high))
+
+
+def _is_exec(operand: Operand) -> bool:
+    return isinstance(operand, Reg) and operand.count == 2 and operand.mask >> EXEC_BIT & 3 == 3
+
+
 def _keeps_lanes_off(instruction: Instruction) -> bool:
     """Whether no lane runs after an instruction that writes EXEC that did not run before it (CDNA3 ISA, "SOP1", "SOP2", "VOPC")."""
     name, operands = instruction.opcode.name, instruction.operands
     if name in ("s_and_saveexec_b64", "s_andn1_saveexec_b64") or name.startswith("v_cmpx_"):
         return True
-    exec_ = [isinstance(operand, Reg) and operand.count == 2 and operand.mask >> EXEC_BIT & 3 == 3 for operand in operands[1:]]
+    exec_ = [_is_exec(operand) for operand in operands[1:]]
     return name == "s_and_b64" and any(exec_) or name == "s_andn2_b64" and exec_[0]
 
 

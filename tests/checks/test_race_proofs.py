@@ -172,6 +172,16 @@ def test_a_read_beside_what_all_waves_write_is_a_race() -> None:
     assert proof.status == REFUTED and "ds_read_b32" in proof.reason
 
 
+@pytest.mark.parametrize(("barrier", "status"), [("", REFUTED), ("s_barrier\n", PROVEN)])
+def test_lanes_run_again_after_an_if_by_data_in_an_if_by_the_work_item(barrier: str, status: str) -> None:
+    """As in a sort: the lanes of the outer `if` read what the other wave writes."""
+    code = f"v_lshlrev_b32 v3, 2, v0\nds_write_b32 v3, v0\ns_waitcnt lgkmcnt(0)\n{barrier}v_and_b32 v4, 63, v0\n" \
+           "v_cmp_gt_u32 vcc, 32, v4\ns_and_saveexec_b64 s[40:41], vcc\ns_cbranch_execz after\nv_cmp_gt_f32 vcc, v8, v9\n" \
+           "s_and_saveexec_b64 s[42:43], vcc\ns_cbranch_execz same\nv_mov_b32 v9, v8\nsame:\ns_or_b64 exec, exec, s[42:43]\n" \
+           "v_xor_b32 v10, 0x100, v3\nds_read_b32 v8, v10\nafter:\ns_or_b64 exec, exec, s[40:41]\ns_waitcnt lgkmcnt(0)\ns_endpgm\n"
+    assert prove_races(program_of(code), (128, 1, 1)).status == status
+
+
 def optional_loads(count: int, flags: int) -> str:
     """Loads that a prologue may leave out, as Triton's with several stages; some have a flag, which decides something at the end."""
     found = ""

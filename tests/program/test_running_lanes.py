@@ -47,7 +47,7 @@ def drawn_line(draw: random.Random) -> str:
 def test_what_is_told_of_running_lanes_is_what_they_hold() -> None:
     draw = random.Random(20261130)
     numbers = np.random.default_rng(20261130)
-    told = 0
+    told = limited = 0
     for _ in range(300):
         whole = State(np.ones(WAVES, bool))
         for bit in VECTOR:
@@ -60,12 +60,15 @@ def test_what_is_told_of_running_lanes_is_what_they_hold() -> None:
             step(part, instruction)
             exec_ = whole.known_exec
             assert exec_ is not None
+            for running, most in zip(whole.pair(EXEC_BIT), part.limit or (), strict=False):
+                assert running is not None and not (running & ~most).any(), instruction.text
+                limited += 1
             for bit, value in part.known.items():
                 assert np.array_equal(value, whole.known[bit]), instruction.text
             for bit, value in part.running.items():
                 assert np.array_equal(value[exec_ != 0], whole.known[bit][exec_ != 0]), instruction.text
                 told += 1
-    assert told > 1500
+    assert told > 1500 and limited > 200
 
 
 @pytest.mark.parametrize(("change", "told"), [

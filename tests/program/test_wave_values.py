@@ -210,6 +210,10 @@ def test_an_offset_address_is_no_operand() -> None:
 
 
 @pytest.mark.parametrize(("code", "mask"), [
+    ("v_cmpx_gt_u32 s[4:5], 3, v0\ns_and_saveexec_b64 s[4:5], s[8:9]\ns_or_b64 exec, exec, s[4:5]", 7),
+    ("v_cmpx_gt_u32 s[4:5], 3, v0\ns_and_saveexec_b64 s[4:5], s[8:9]\nv_cmpx_lt_f32 s[6:7], v1, v2\ns_or_b64 exec, s[4:5], exec", 7),
+    ("s_and_saveexec_b64 s[4:5], s[8:9]\ns_or_b64 exec, exec, 7", None),
+    ("v_cmpx_gt_u32 s[4:5], 3, v0\ns_or_saveexec_b64 s[4:5], s[8:9]\ns_or_b64 exec, exec, s[4:5]", None),
     ("s_mov_b64 exec, 1", 1), ("s_mov_b64 exec, -2", (1 << 64) - 2), ("s_mov_b64 exec, 0xfffffffe", 0xFFFFFFFE),
     ("s_mov_b64 s[4:5], 6\ns_mov_b64 exec, s[4:5]", 6), ("s_mov_b32 s4, 3\ns_mov_b32 s5, 8\ns_mov_b64 exec, s[4:5]", 8 << 32 | 3),
     ("s_mov_b64 exec, 1.0", 0x3FF0000000000000), ("s_mov_b32 exec_lo, 0", 0xFFFFFFFF << 32), ("s_bfm_b64 exec, 3, 62", 3 << 62),

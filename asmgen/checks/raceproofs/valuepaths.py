@@ -86,6 +86,8 @@ class ValuePaths:
         self._many_low = 0
         self._known: dict[tuple[object, ...], int] = {}
         self._values: dict[tuple[int, int], set[int]] = {}
+        self._limits: list[set[int]] = [set() for _ in flow.blocks]
+        """By block, what EXEC has been limited to there."""
         self._lost = [0 for _ in flow.blocks]
         self._sure = [-1 for _ in flow.blocks]
         """By block, the registers that are known in all nodes."""
@@ -107,7 +109,7 @@ class ValuePaths:
                 raise CannotTell("registers hold too many values on the ways through loops", self.flow.blocks[node.block].first)
             for successor, waves in ways_after(self.program, self.flow, node.block, state):
                 if waves.any():
-                    node.ways.append(self._node(successor, state.narrowed(waves)))
+                    node.ways.append(self._node(successor, state.narrowed(waves), state.limit))
 
     def _merge(self) -> None:
         """Nodes of a block that nothing tells apart any more, in what they touch and in all that follows, become one: what a prologue
@@ -144,8 +146,8 @@ class ValuePaths:
             access = next(asked)
         return state
 
-    def _node(self, block: int, state: State) -> int:
-        """The node of a block and a state, which is new where none holds the same."""
+    def _node(self, block: int, state: State, limit: tuple[Value, Value] | None = None) -> int:
+        """The node of a block, a state and its `limit`, which is new where none holds the same."""
         waves = sum(1 << wave for wave, comes in enumerate(state.waves.tolist()) if comes)
         known: dict[int, Value] = {}
         key: list[object] = [block, waves]
@@ -167,10 +169,15 @@ class ValuePaths:
         low = self._low_of(block, state, known)
         for bit, some in low.items():
             key += (bit, some.count, some.value[state.waves].tobytes())
+        if limit is not None:
+            words = limit[0][state.waves].tobytes(), limit[1][state.waves].tobytes()
+            self._limits[block].add(hash(words))
+            limit = None if len(self._limits[block]) > self._most[1] else limit
+            key += words if limit is not None else ()
         found = self._known.get(tuple(key))
         if found is None:
             found = self._known[tuple(key)] = len(self.nodes)
-            self.nodes.append(Node(found, block, waves, State(state.waves, known, low)))
+            self.nodes.append(Node(found, block, waves, State(state.waves, known, low, limit=limit)))
             self._nodes_of[block] += 1
             self._sure[block] &= sum(1 << bit for bit in known)
             self._queue.append(found)
