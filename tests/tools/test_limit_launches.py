@@ -27,7 +27,8 @@ from asmgen.tools.proofs.runclaims import index_claim
 from asmgen.tools.proofsweep import default_builds
 from asmgen.tools.running.build import Built, build_kernel
 
-CASES = {"gemm-bf16": ("ldd", {"m": 130, "n": 40, "k": 64}), "norm": ("x_stride", {"rows": 5})}
+CASES = [("gemm-bf16", "ldd", {"m": 130, "n": 40, "k": 64}), ("norm", "x_stride", {"rows": 5}),
+         ("gemm-bf16", "ldc", {"m": 130, "n": 140, "k": 64, "beta": 1.0})]  # without beta the buffer of C has no bytes
 
 
 @cache
@@ -44,10 +45,9 @@ def widened(built: Built, name: str) -> Built:
     return replace(built, kernel=replace(built.kernel, contract=replace(contract, parameters=parameters, rules=rules)))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name, stride, sizes", CASES)
 @pytest.mark.slow
-def test_wider_contracts_wrap(name: str) -> None:
-    stride, sizes = CASES[name]
+def test_wider_contracts_wrap(name: str, stride: str, sizes: dict[str, Any]) -> None:
     library = family(name)
     right = plain(library.name, "gfx950")
     for built, wraps in ((right, False), (widened(right, stride), True)):
@@ -358,7 +358,7 @@ def unseen(check: LimitCheck) -> list[str]:
 def test_branches_that_do_not_keep_waves_from_a_store() -> None:
     """Such behind the stores lead to none of them. One in front, from which both ways lead to them, leaves open what a wave does that goes
     the other way, until a launch does."""
-    stride, sizes = CASES["gemm-bf16"]
+    _, stride, sizes = CASES[0]
     library = family("gemm-bf16")
     built = widened(plain(library.name, "gfx950"), stride)
     contract, build, program = built.kernel.contract, built.kernel.parameters, built.kernel.program

@@ -23,6 +23,7 @@ from asmgen.emulator.terms.decisions import Decision
 from asmgen.emulator.terms.identities import Identities
 from asmgen.emulator.terms.polynomials import QUOTIENT, WORD, Term
 from asmgen.isa.arch import LANES
+from asmgen.isa.errors import AsmgenError
 from asmgen.tools.proofs.addressrun import AddressReport
 from asmgen.tools.proofs.comparedsides import TRUTH, ends_of
 from asmgen.tools.proofs.contractlimits import limit_launches
@@ -104,6 +105,8 @@ class LimitCheck:
         self._idle = IdleParts(report, self._ends_beside, contract, self._makings, self._identities, self.judged.forms)
         self._forms = self._idle.forms()
         self._signs = signs_of(report.algebra)
+        self._numbers = {one.name: report.parameters[one.name] for one in contract.parameters
+                         if one.kind == "run" and one.type is float and one.name in report.parameters}
         self._names: dict[Term, frozenset[str]] = {}
         self._wanted: dict[tuple[int, int, bool], tuple[Decision, frozenset[int], tuple[Decision, ...]]] = {}
         self.launches = 0
@@ -195,11 +198,24 @@ class LimitCheck:
         return self._identities.of(term)
 
     def limits(self, terms: Iterable[Term]) -> tuple[dict[str, Any], ...]:
-        """The launches at limits where the sizes of which terms are made are as large as they may be, and all that have no default."""
+        """The launches at limits where the sizes of which terms are made are as large as they may be, and all that have no default. What is
+        no size, as the factor of C, is as in this launch: another one may leave out all rows of C."""
         involved = frozenset[str]().union(*map(self._given, terms))
         sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
                  and (parameter.name in involved or not parameter.default_from)]
-        return limit_launches(self._contract, self._build, sizes)
+        return tuple(map(self._with_numbers, limit_launches(self._contract, self._build, sizes)))
+
+    def _with_numbers(self, launch: dict[str, Any]) -> dict[str, Any]:
+        """A launch with the numbers of this one, where the contract allows them."""
+        try:
+            return dict(self._contract.resolve_run(launch | self._numbers, near=False))
+        except AsmgenError:
+            return launch
+
+    def _numbers_in(self, terms: Iterable[Term | None]) -> bytes:
+        """What names the numbers that are no sizes, of which terms are made: others lead to other limits."""
+        names = frozenset[str]().union(*(self._given(term) for term in terms if term is not None))
+        return repr([(name, number) for name, number in self._numbers.items() if name in names]).encode()
 
     def _formulas(self) -> list[WrapFormula]:
         """What may wrap and was not checked before."""
@@ -225,7 +241,9 @@ class LimitCheck:
                     either = tuple(one for one in guards.before(sequence.instruction, wave, place) if self._compares(one, part))
                     ways = (*sorted(map(self._text, leading)), b"", *map(self._text, either))
                     key = (self._identities.of(part), self._inside(part) if inner else b"", name, *ways)
-                    seen = (*key, sequence.what.encode(), self._identities.of(term), b"%d" % (wave % self.waves))
+                    parts = (side for decision in (*leading, *either) for side in decision.parts)
+                    numbers = self._numbers_in((term, *(one for end in ends for one in end.terms), *parts))
+                    seen = (*key, sequence.what.encode(), self._identities.of(term), b"%d" % (wave % self.waves), numbers)
                     if seen in self.judged.formulas:
                         continue
                     formula = found.setdefault(key, WrapFormula(part, sequence, leading, either, inner=inner))
@@ -241,7 +259,7 @@ class LimitCheck:
         idle = sum(1 << number for number in self._forms)
         for end in self._ends_beside:
             part = tuple(one for one in end.term if self._makings.of((one,)) & idle)
-            key = end.what.encode(), b"%d" % end.position, self._identities.of(part), self._inside(part)
+            key = end.what.encode(), b"%d" % end.position, self._identities.of(part), self._inside(part), self._numbers_in((end.term,))
             if part and key not in self.judged.formulas:
                 self.judged.formulas.add(key)
                 there = AddressSequence(self.report.program.instructions[end.position], end.what, tuple(end.waves), (end.term,))
