@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from asmgen.isa.arch import LANES
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SCC_BIT, Reg
+from asmgen.program.calls import CALLS
 from asmgen.program.lowbits import TESTS, low_results
 from asmgen.program.program import Instruction
 from asmgen.program.wavestate import EXEC_BIT, WORD, LowBits, State, Value, Words, nonzero, together
@@ -115,7 +116,6 @@ _NONZERO = ("s_lshl_b32", "s_lshr_b32", "s_ashr_i32", "s_and_b32", "s_or_b32", "
             "s_bfe_i32", "s_not_b32", "s_nand_b32", "s_nor_b32", "s_xnor_b32")
 _LANES_BELOW = {"v_mbcnt_lo_u32_b32": 0, "v_mbcnt_hi_u32_b32": LANES // 2}
 """By name the lane at which the word of a mask begins that the instruction counts in."""
-CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
 ANYWHERE = CALLS | {"s_movreld_b32", "s_movreld_b64"}
 """What may write any register: code that is called, and a destination that M0 moves."""
 

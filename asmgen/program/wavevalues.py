@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from asmgen.isa.arch import LANES
 from asmgen.isa.registers import NAMED, SCC_BIT
+from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program
 from asmgen.program.wavestate import EXEC_BIT, VCC_BIT, WORD, State, Value, constant
-from asmgen.program.wavesteps import ANYWHERE, CALLS, step
+from asmgen.program.wavesteps import ANYWHERE, step
 
 _DECIDING = 1 << SCC_BIT | NAMED["vcc"].mask | NAMED["exec"].mask
 _BRANCHES: dict[str, tuple[int, int]] = {  # the register whose value decides, and which value takes the branch

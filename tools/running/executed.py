@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from asmgen.checks.counters.ledger import CALLS, RETURNS
+from asmgen.checks.counters.ledger import RETURNS
+from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Instruction, Program
 

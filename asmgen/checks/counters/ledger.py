@@ -23,13 +23,13 @@ from asmgen.isa.operands import Waitcnt
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import VGPR_COUNT
 from asmgen.isa.table import opcode as opcode_row
+from asmgen.program.calls import CALLS
 from asmgen.program.program import Instruction, Program, TokenUse, operand_mask
 
 VM, LGKM = "vmcnt", "lgkmcnt"
 COUNTERS = (VM, LGKM)
 MOST_ROUNDS = 3
 """How many earlier executions of one load into LDS are told apart: deeper than any buffering that LDS has room for."""
-CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
 RETURNS = frozenset({"s_setpc_b64"})
 _MARKS = frozenset({"s_waitcnt", "s_barrier"}) | CALLS | RETURNS
 """Instructions without a counter that the ledger has to know."""

@@ -11,9 +11,9 @@ from asmgen.isa.arch import architecture
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SGPR_BIT, Reg
 from asmgen.isa.table import opcode as opcode_row
+from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
-from asmgen.program.wavesteps import CALLS
 
 _OFFSET_LIMIT = 4096  # MUBUF and MTBUF: 12 bits (docs/facts/instructions.md section 5)
 _WIDE_RESULT = 4  # registers of D up to which an overlap is harmless (docs/facts/instructions.md section 5)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from asmgen.checks.finding.finding import LintFinding
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, Modified, Reg, mask_names
+from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.mix import ADDRESS_SLOTS
 from asmgen.program.program import Instruction, Program
 from asmgen.program.registerindex import first_indexed
-from asmgen.program.wavesteps import CALLS
 from asmgen.regalloc.liveness import Liveness
 
 _JUMPS = CALLS | {"s_setpc_b64", "s_rfe_b64"}

@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from asmgen.checks.counters.ledger import CALLS, RETURNS
+from asmgen.checks.counters.ledger import RETURNS
 from asmgen.checks.mutants.mutants import Mutant
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.opcode import group_of
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SGPR_COUNT, VGPR_COUNT, Modified, Reg
+from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import control_flow
 from asmgen.program.live import program_liveness
 from asmgen.program.mix import address_instructions

@@ -20,12 +20,13 @@ from asmgen.checks.barrierraces.ldslocations import LdsAddressing, LdsPatterns, 
 from asmgen.checks.raceproofs.outcome import CannotTell
 from asmgen.isa.arch import LANES, architecture
 from asmgen.isa.registers import SCC_BIT
+from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.lowbits import wanted_low_bits
 from asmgen.program.program import Program
 from asmgen.program.registerindex import first_indexed
 from asmgen.program.wavestate import EXEC_BIT, LowBits, State, Value, together
-from asmgen.program.wavesteps import CALLS, step
+from asmgen.program.wavesteps import step
 from asmgen.program.wavevalues import first_state, mattering, waves_of, ways_after
 from asmgen.regalloc.dataflow import solve_masks
 

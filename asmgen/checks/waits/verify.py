@@ -23,7 +23,7 @@ from asmgen.checks.barrierraces.barrierraces import READ, LdsRace, LdsRaces, lds
 from asmgen.checks.barrierraces.roundraces import races_by_rounds
 from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_flight, sections
 from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
-from asmgen.checks.counters.ledger import CALLS, COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
+from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly, cells_of, shared
 from asmgen.checks.finding.finding import LintFinding
@@ -32,6 +32,7 @@ from asmgen.checks.waits.ownloads import LDS_IN_FLIGHT, OwnLoads
 from asmgen.checks.wavegroups.outofphase import Phases
 from asmgen.checks.wavegroups.partings import Partings
 from asmgen.isa.registers import Reg
+from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 
