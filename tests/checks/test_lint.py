@@ -91,6 +91,34 @@ def test_registers_beyond_the_allocation(register: str, beyond: bool) -> None:
         assert found[0].severity == "error" and found[0].need == 41
 
 
+LOAD, USE, WAIT = "global_load_dword v0, v[2:3], off\n", "v_add_f32 v1, v0, v0\n", "s_waitcnt vmcnt(0) lgkmcnt(0)\n"
+OTHER, CALL = "v_add_f32 v34, v35, v35\n", "s_call_b64 s[30:31], f\n"
+MFMA, NOPS = "v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]\n", "s_nop 15\ns_nop 1\n"
+
+
+@pytest.mark.parametrize(("caller", "called", "expected"), [
+    (LOAD + CALL, USE, ["W001"]), (LOAD + CALL, WAIT + USE, []), (LOAD + WAIT + CALL, USE, []),
+    # What the caller has in flight the called code may leave so, and the other way round; who uses it waits.
+    (LOAD + CALL + USE, OTHER, ["W001"]), (LOAD + CALL + WAIT + USE, OTHER, []), (LOAD + CALL + USE, WAIT, []),
+    (CALL + USE, LOAD, ["W001"]), (CALL + WAIT + USE, LOAD, []), (CALL, LOAD, []),
+    # What one call brings does not come back from another.
+    (LOAD + CALL + WAIT + CALL + USE, OTHER, []),
+    # A function that code calls too whose address nobody knows waits for its own loads, not for its caller's.
+    (CALL + "s_swappc_b64 s[30:31], s[4:5]\n", LOAD, ["W001"]), (LOAD + CALL + WAIT + "s_swappc_b64 s[30:31], s[4:5]\n", OTHER, []),
+    # From a jump to an unknown address nobody knows what comes back.
+    (LOAD + CALL, "s_cbranch_scc0 out\ns_setpc_b64 s[6:7]\nout:\n" + USE, ["W001"]),
+    (MFMA + CALL, USE, ["xdl-valu-read"]), (MFMA + CALL, NOPS + USE, []),
+    (CALL + USE, MFMA, ["xdl-valu-read"]), (CALL + NOPS + USE, MFMA, []),
+    (MFMA + CALL + USE, OTHER, ["xdl-valu-read"]), (MFMA + CALL + USE, NOPS, []), (MFMA + CALL + NOPS + CALL + USE, "", [])])
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_is_in_flight_goes_over_calls_and_returns(caller: str, called: str, expected: list[str], nested: bool) -> None:
+    """Also where the function calls another one that does the work, its own return address in other registers."""
+    outer = "f:\ns_mov_b64 s[34:35], s[30:31]\ns_call_b64 s[30:31], g\ns_setpc_b64 s[34:35]\n"
+    code = f"{caller}s_endpgm\n{outer + 'g:' if nested else 'f:'}\n{called}s_setpc_b64 s[30:31]\n"
+    found = [finding for finding in lint(code) if finding.severity != "note"]
+    assert [finding.rule for finding in found] == expected
+
+
 def test_registers_of_functions_that_may_never_be_called_are_a_note() -> None:
     code = "v_mov_b32 v40, 0\ns_swappc_b64 s[30:31], s[4:5]\ns_endpgm\nf:\nv_mov_b32 v41, 0\ns_setpc_b64 s[30:31]\n"
     for guessed, expected in (("f", ["error", "note"]), ("", ["error", "error"])):

@@ -22,6 +22,7 @@ from asmgen.checks.counters.waitsteps import WaitNeed as WaitNeed
 from asmgen.isa.arch import architecture
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names
+from asmgen.program.calls import Calls
 from asmgen.program.controlflow import Block, ControlFlow, Loop, control_flow
 from asmgen.program.program import Program
 
@@ -68,6 +69,8 @@ class WaitFlow(WaitSteps):
             self.ahead[barrier] = (fills.union(*(operations[other].fills for other in others)),
                                    uses.union(*(operations[other].uses for other in others)))
         self.unknown_entries = frozenset(self._unknown_entries())
+        self.calls = Calls(program, self.flow)
+        self._follow_calls()
         self.regions = wait_regions(program, self.flow, operations, touches)
         self._special = [operation is not PLAIN for operation in operations]
         self._needs: list[dict[int, WaitNeed]] = [{} for _ in self.flow.blocks]  # by block, as it was last gone through
@@ -96,6 +99,20 @@ class WaitFlow(WaitSteps):
                     yield block.number
             elif not block.predecessors and (not indirect or block.first in labelled):
                 yield block.number
+
+    def _follow_calls(self) -> None:
+        """Known callers go on with what a function leaves in flight; unknown ones, where there are any, wait for what they issued alone."""
+        blocks, calls = self.flow.blocks, self.calls
+        self._issued: dict[int, frozenset[int]] = {
+            number: frozenset(position for inside in call.inside for position in range(blocks[inside].first, blocks[inside].last + 1)
+                              if self.operations[position].counters) for number, call in calls.into.items()}
+        """By block that ends with a call that is followed, the memory operations of the code that it runs."""
+        if not calls.into:
+            return
+        self.followed = frozenset(blocks[number].last for number in (*calls.into, *calls.returning))
+        unknown = any(operation.leaves == "call" and position not in self.followed for position, operation in enumerate(self.operations))
+        self.leftover = {blocks[number].last: frozenset().union(*(self._issued[call.block] for call in into if unknown))
+                            for number, into in calls.returning.items()}
 
     def _entry_of(self, block: Block) -> Ledger:
         ledger = Ledger(self.watching)
@@ -127,8 +144,7 @@ class WaitFlow(WaitSteps):
             visits[number] += 1
             entry = entries[number].copy() if visits[number] > _SETTLE_ROUNDS else self._entry_of(block)
             for predecessor in block.predecessors:
-                left = exits[predecessor]
-                if left is not None:
+                for left in self._left(predecessor, number, exits):
                     entry.merge(left)
             if number not in due and entry.same(entries[number]):
                 continue
@@ -139,11 +155,29 @@ class WaitFlow(WaitSteps):
             before = exits[number]
             if before is None or not after.same(before):
                 exits[number] = after
-                for successor in block.successors:
+                for _, successor in self.calls.edges(block):
                     if successor not in pending:
                         pending.add(successor)
                         heappush(order, successor)
         return found
+
+    def _left(self, number: int, successor: int, exits: Sequence[Ledger | None]) -> Iterator[Ledger]:
+        """What a block brings to its successor; after a call, what the called code's returns bring of what the call or that code issued."""
+        before, call = exits[number], self.calls.call(number, successor)
+        if before is None:
+            return
+        if call is None:
+            yield before
+            return
+        issued = before.known
+        for end in call.returns:
+            left = exits[end]
+            if left is not None:
+                yield left.only(issued | self._issued[number], self.operations)
+        if not call.whole:
+            unknown = Ledger(self.watching)
+            unknown.enter()
+            yield unknown
 
     def weakened(self, program: Program, position: int) -> tuple[WaitFlow, set[int]]:
         """The flow of a program with another instruction at one position: a wait for less than this one's, or something plain instead of a
@@ -209,11 +243,12 @@ class WaitFlow(WaitSteps):
         for loop in self.flow.loops():
             head = self.flow.blocks[self.flow.block_of[loop.first]]
             latch = self.flow.block_of[loop.last]
-            outer = Ledger(self.watching)
+            outer, back = Ledger(self.watching), Ledger(self.watching)
             for number in head.predecessors:
-                if number != latch and number not in loop.blocks:
-                    outer.merge(self._exits[number])
-            found.append(_compare(loop, outer, self._exits[latch], self.program))
+                if number == latch or number not in loop.blocks:
+                    for left in self._left(number, head.number, self._exits):
+                        (back if number == latch else outer).merge(left)
+            found.append(_compare(loop, outer, back, self.program))
         return found
 
 

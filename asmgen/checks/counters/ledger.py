@@ -13,7 +13,7 @@ A load that overwrites what an older load of the same vector-memory queue will w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 
@@ -304,10 +304,7 @@ class Ledger:
             return earlier
         for position, _ in gone:
             del births[position]
-        mask = 0
-        for position in births:
-            mask |= operations[position].arrives
-        flight.mask = mask
+        flight.mask = _arriving(births, operations)
         arrived = [(position, clock - birth) for position, birth in gone]
         for position, newer in arrived:
             operation = operations[position]
@@ -324,15 +321,34 @@ class Ledger:
             for position in positions:
                 flight.births.pop(position, None)
                 flight.rounds.pop(position, None)
-            flight.mask = 0
-            for position in flight.births:
-                flight.mask |= operations[position].arrives
+            flight.mask = _arriving(flight.births, operations)
         for position in positions:
             if operations[position].fills or operations[position].uses:
                 self.settled[position] = 0
 
+    def only(self, positions: Container[int], operations: Operations) -> Ledger:
+        """A copy in which other operations than those are nowhere."""
+        other = self.copy()
+        for flight in (other.vm, other.lgkm):
+            flight.births = {position: birth for position, birth in flight.births.items() if position in positions}
+            flight.rounds = {position: rounds for position, rounds in flight.rounds.items() if position in positions}
+            flight.mask = _arriving(flight.births, operations)
+        other.settled = {position: barriers for position, barriers in other.settled.items() if position in positions}
+        other.waited = {key: newer for key, newer in other.waited.items() if key[0] in positions}
+        other.waited_mask = _arriving((key[0] for key in other.waited), operations)
+        return other
+
+    @property
+    def known(self) -> set[int]:
+        """The operations of which it says anything."""
+        return {*self.vm.births, *self.lgkm.births, *self.settled, *(key[0] for key in self.waited)}
+
+    def enter(self) -> None:
+        """Pass a call or a return to code that is known: nothing changes, except that no wait of its for everything is idle."""
+        self.vm.unknown = self.lgkm.unknown = True
+
     def call(self) -> None:
-        """Pass a call: what was in flight the callee has waited for, what it leaves is not known."""
+        """Pass a call to unknown code: what was in flight the callee has waited for, what it leaves is not known."""
         for flight in (self.vm, self.lgkm):
             flight.births.clear()
             flight.rounds.clear()
@@ -375,6 +391,14 @@ class Ledger:
         """Pass a barrier: settled operations that have seen `cap` of them are safe and forgotten."""
         if self.settled:
             self.settled = {position: barriers + 1 for position, barriers in self.settled.items() if barriers + 1 < cap}
+
+
+def _arriving(positions: Iterable[int], operations: Operations) -> int:
+    """The registers that arrive with some operations."""
+    mask = 0
+    for position in positions:
+        mask |= operations[position].arrives
+    return mask
 
 
 def _prune(flight: Flight, oldest: int, operations: Operations) -> None:

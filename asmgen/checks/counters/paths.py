@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from asmgen.checks.counters.ledger import LGKM, VM, Operation
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED
+from asmgen.program.calls import Calls
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
 
@@ -39,22 +40,28 @@ class Route:
 
 
 def find_route(program: Program, flow: ControlFlow, operations: list[Operation], touches: list[int], producer: int, consumer: int,
-               counter: str) -> Route:
-    """The best evidence for a producer being in flight at a consumer; not certain where no certain path leads there."""
+               counter: str, calls: Calls) -> Route:
+    """The best evidence for a producer being in flight at a consumer; not certain where no certain path leads there.
+
+    A path goes on into code that is called where it is known, and back to the call that it came by; from a function in which it begins,
+    back to the only call there is.
+    """
     source = operations[producer]
     found: list[Route] = []
     entries = {0, program.labels.get(program.entry, 0)}
-    stack = [(producer + 1, flow.block_of[producer], 0, 0, False, False, False)]
-    seen: set[tuple[int, bool, bool, bool]] = set()
+    stack: list[tuple[int, int, int, int, bool, bool, bool, tuple[int, ...]]] = [
+        (producer + 1, flow.block_of[producer], 0, 0, False, False, False, ())]
+    seen: set[tuple[int, bool, bool, bool, tuple[int, ...]]] = set()
     while stack and len(seen) < _LONGEST:
-        position, number, newer, loads, joined, lanes, counted = stack.pop()
+        position, number, newer, loads, joined, lanes, counted, backs = stack.pop()
         block = flow.blocks[number]
         alive = True
         while position <= block.last:
             operation = operations[position]
             if position == consumer:
                 found.append(Route(True, newer, lanes, counted))
-            if position in (consumer, producer) or operation.leaves or source.arrives & touches[position]:
+            leaves = operation.leaves and number not in calls.into and number not in calls.returning
+            if position in (consumer, producer) or leaves or source.arrives & touches[position]:
                 alive = False
                 break
             if operation.wait is not None:
@@ -68,17 +75,31 @@ def find_route(program: Program, flow: ControlFlow, operations: list[Operation],
             loads += counter == LGKM and operation.fills_lds and program.instructions[position].name.startswith(LLVM_COUNTS)
             lanes = _other_lanes(program.instructions[position], lanes)
             position += 1
-        if not alive or joined and len(block.successors) > 1:
+        successors, backs = _ways(calls, number, block.successors, backs)
+        if not alive or joined and len(successors) > 1:
             continue
-        for successor in block.successors:
+        for successor in successors:
             following = flow.blocks[successor]
-            key = (successor, joined or len(following.predecessors) > 1 or following.first in entries, lanes, counted)
+            key = (successor, joined or len(following.predecessors) > 1 or following.first in entries, lanes, counted, backs)
             if key not in seen:
                 seen.add(key)
-                stack.append((following.first, successor, newer, loads, key[1], lanes, counted))
+                stack.append((following.first, successor, newer, loads, key[1], lanes, counted, backs))
     if not found:
         return Route(False, 0, False, False)
     return min(found, key=lambda route: (route.lanes, route.counted, route.newer))
+
+
+def _ways(calls: Calls, number: int, successors: tuple[int, ...], backs: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The blocks in which a path goes on after one, and those to which the calls that it is in then come back, the innermost last."""
+    call = calls.into.get(number)
+    if call is not None:
+        return (call.callee,), (*backs, call.back)
+    callers = calls.returning.get(number)
+    if callers is None:
+        return successors, backs
+    if backs:
+        return backs[-1:], backs[:-1]
+    return (callers[0].back,) if len(callers) == 1 else (), ()
 
 
 def _other_lanes(instruction: Instruction, lanes: bool) -> bool:

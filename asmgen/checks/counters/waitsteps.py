@@ -86,6 +86,8 @@ class WaitSteps:
         self.ahead: Ahead = {}
         self.regions: Mapping[int, WaitSpan] = {}
         self.tokens = False
+        self.followed: frozenset[int] = frozenset()  # calls and returns whose other side is known
+        self.leftover: Mapping[int, frozenset[int]] = {}  # by return that is followed: what may not be in flight there all the same
         self.needed_by: dict[tuple[int, str], int] = {}
         self._at_barrier: dict[tuple[int, int], list[str]] = {}
 
@@ -118,9 +120,10 @@ class WaitSteps:
                     ledger.settle(counter, count, self.operations)
             else:
                 # A barrier takes LDS data that is in flight nowhere: nobody knows yet whether it was too early. Nor does what meets the
-                # wave's own bytes: whether they were waited for other waves must know all the same.
-                ledger.drop({arrival.producer for arrival in need.because if arrival.producer >= 0 and arrival.kind not in _STAYING},
-                            self.operations)
+                # wave's own bytes: whether they were waited for other waves must know all the same. What a function leaves in flight may
+                # be a mistake for its known callers too.
+                ledger.drop({arrival.producer for arrival in need.because if arrival.producer >= 0 and arrival.kind not in _STAYING
+                             and not (arrival.kind == "return" and position in self.followed)}, self.operations)
         for other in early:
             ledger.settled.pop(other.other, None)
         if operation.wait is not None:
@@ -129,6 +132,8 @@ class WaitSteps:
                     self._pass_wait(ledger, counter, given, position, visit is not None)
         if operation.barrier:
             ledger.barrier(1 + self.stagger)
+        elif position in self.followed:
+            ledger.enter()
         elif operation.leaves:
             ledger.call()
         elif operation.counters:
@@ -237,7 +242,7 @@ class WaitSteps:
         if counter == LGKM and operation.queue == "vm" and operation.fills and (source.fills or source.uses):
             names = shared(source.fills + source.uses, operation.fills)
             return ("own-write", ", ".join(names)) if names else ("", "")
-        if operation.leaves == "return" and source.lasting:
+        if operation.leaves == "return" and source.lasting and producer in self.leftover.get(position, (producer,)):
             return "return", _named(source.arrives) or "LDS data"
         return "", ""
 

@@ -286,7 +286,8 @@ class Verifier:
         """The worst arrival's severity, and why it is not an error."""
         judged = []
         for arrival in arrivals:
-            route = find_route(self.program, self.flow.flow, self.operations, self.flow.touches, arrival.producer, position, counter)
+            route = find_route(self.program, self.flow.flow, self.operations, self.flow.touches, arrival.producer, position, counter,
+                               self.flow.calls)
             held_back = self.operations[arrival.producer].ordered and arrival.newer >= self.flow.limits[counter]
             if held_back and not self.own:
                 judged.append(("note", " as far as waits go (the full counter has held newer operations back until it arrived)", arrival))

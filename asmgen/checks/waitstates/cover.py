@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from asmgen.checks.waitstates.match import VECTOR_FILE, HazardFacts, HazardModel, PairNeed
 from asmgen.isa.records import dataclass
+from asmgen.program.calls import Calls
 from asmgen.program.controlflow import Block
 from asmgen.program.program import Instruction
 
@@ -40,13 +41,15 @@ class Excuse:
 
 @dataclass(frozen=True)
 class WalkedCode:
-    """A program as the paths through it are walked: instructions, samples of what they are (HazardModel.samples), and blocks."""
+    """A program as the paths through it are walked: instructions, samples of what they are (HazardModel.samples), blocks and
+    calls."""
 
     model: HazardModel
     instructions: Sequence[Instruction]
     facts: Sequence[HazardFacts]
     blocks: Sequence[Block]
     block_of: Sequence[int]
+    calls: Calls
 
 
 def excuse(code: WalkedCode, producer: int, consumer: int, states: int) -> Excuse:
@@ -73,7 +76,7 @@ def _paths(code: WalkedCode, producer: int, consumer: int, states: int) -> list[
             return found
         position, age, path = stack.pop()
         block = code.blocks[code.block_of[position]]
-        before = (position - 1,) if position > block.first else tuple(code.blocks[number].last for number in block.predecessors)
+        before = (position - 1,) if position > block.first else tuple(code.blocks[number].last for number in code.calls.before(block))
         for previous in before:
             if previous == producer:
                 found.append(path)

@@ -22,6 +22,7 @@ from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names
 from asmgen.isa.table import opcode
 from asmgen.isa.waitrules import MOST_WAIT_STATES, NOP_LIMIT
+from asmgen.program.calls import Calls
 from asmgen.program.controlflow import Block, ControlFlow, control_flow
 from asmgen.program.program import Instruction, Item, Program
 
@@ -158,7 +159,9 @@ class _Walk(HazardSteps):
         flow = flow or control_flow(program)
         self.blocks = flow.blocks
         self.block_of = flow.block_of
-        self.code = WalkedCode(self.model, self.instructions, self.samples, self.blocks, self.block_of)
+        self.calls = Calls(program, flow)
+        self.code = WalkedCode(self.model, self.instructions, self.samples, self.blocks, self.block_of,
+                               self.calls)
 
     def run(self, block: Block, ages: Ages, nops: Mapping[int, int], lack: Callable[[int, list[Lack]], int]) -> None:
         """Go through a block with `nops` wait states added before positions.
@@ -200,18 +203,31 @@ class _Walk(HazardSteps):
     def entries(self, nops: Mapping[int, int]) -> list[Ages]:
         """The ages at each block's entry, the youngest over all paths: a fixed point."""
         entries: list[Ages] = [{} for _ in self.blocks]
+        left: list[Ages | None] = [None for _ in self.blocks]
         pending = list(range(len(self.blocks)))
         queued = set(pending)
         while pending:
             number = pending.pop(0)
             queued.discard(number)
             block = self.blocks[number]
-            ages_left = self.at_end(block, entries[number], nops)
-            for successor in block.successors:
-                if join(entries[successor], ages_left) and successor not in queued:
+            left[number] = self.at_end(block, entries[number], nops)
+            for origin, successor in self.calls.edges(block):
+                if join(entries[successor], self.brought(origin, successor, left)) and successor not in queued:
                     pending.append(successor)
                     queued.add(successor)
         return entries
+
+    def brought(self, number: int, successor: int, left: Sequence[Ages | None]) -> Ages:
+        """What a block brings to its successor, from the ages after blocks (None: not known yet); past a call, what the called code leaves
+        of what it or the caller issued."""
+        before, call = left[number], self.calls.call(number, successor)
+        if before is None or call is None:
+            return before or {}
+        found = {} if call.whole else dict(before)
+        for end in call.returns:
+            join(found, {position: age for position, age in (left[end] or {}).items()
+                         if position in before or self.block_of[position] in call.inside})
+        return found
 
     def ages_before(self, block: Block, ages: Ages, plan: Mapping[int, tuple[int, tuple[str, ...]]], position: int) -> Ages:
         """The ages before a position of a block, the nops of earlier positions counted."""
@@ -258,7 +274,7 @@ def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
         block = walk.blocks[number]
         entry: Ages = {}
         for predecessor in block.predecessors:
-            join(entry, ages_left[predecessor] or {})
+            join(entry, walk.brought(predecessor, number, ages_left))
         visits[number] += 1
         # Nops of two blocks on one loop may replace each other in turn; from some visit on what stands, stands.
         plan = plans[number] if visits[number] > _SETTLE else {}
@@ -275,7 +291,7 @@ def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
         plans[number] = plan
         if after != ages_left[number]:
             ages_left[number] = after
-            pending.update(block.successors)
+            pending.update(successor for _, successor in walk.calls.edges(block))
     return {position: what for plan in plans for position, what in sorted(plan.items())}
 
 
