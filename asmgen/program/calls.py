@@ -1,7 +1,9 @@
 """Calls whose target is known: which code runs between a call and the instruction after it, and what comes back over its returns.
 
-The control flow (`controlflow`) has an edge from a call to the called code and one to the instruction after the call. What holds after the
-call has been through the called code, so an analysis that follows what is in flight takes the way over the returns, not the second edge.
+The control flow (`controlflow`) has an edge from a call to the instruction after it, and from s_call_b64 one to the called code. What
+holds after the call has been through the called code, so an analysis that follows what is in flight takes the way over the returns, not
+that edge. s_swappc_b64 is followed where its block makes the address from its own position, as compilers do for functions of the same code
+object.
 """
 
 from __future__ import annotations
@@ -9,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from asmgen.isa.records import dataclass
+from asmgen.isa.registers import Reg
 from asmgen.program.controlflow import Block, ControlFlow
 from asmgen.program.program import Instruction, Program
 
 CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
 _JUMP = "s_setpc_b64"
+_HALVES = {"s_add_u32": 0, "s_addc_u32": 32}
+_WORD = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class Call:
 class Calls:
     """The calls of a program that are followed: to a known target, from which a known return comes back.
 
-    `into` has them by the block that the call ends, `returning` by each block with a return of the called code.
+    `into` has them by the block that the call ends, `returning` by each block with a return of the called code. `entered` has the blocks
+    that end with a call by the block of the called code, where the control flow has no edge between the two.
     """
 
     def __init__(self, program: Program, flow: ControlFlow) -> None:
@@ -45,6 +51,10 @@ class Calls:
         for call in self.into.values():
             for number in call.returns:
                 self.returning.setdefault(number, []).append(call)
+        self.entered: dict[int, list[int]] = {}
+        for number, call in self.into.items():
+            if call.callee not in flow.blocks[number].successors:
+                self.entered.setdefault(call.callee, []).append(number)
 
     def call(self, number: int, successor: int) -> Call | None:
         """The call over whose returns a block leads to its successor; None where the edge is gone along as it is."""
@@ -54,11 +64,19 @@ class Calls:
     def edges(self, block: Block) -> list[tuple[int, int]]:
         """The edges over which it matters what holds after a block: its own, and those past calls that it returns to."""
         found = [(block.number, successor) for successor in block.successors]
+        call = self.into.get(block.number)
+        if call is not None and call.callee not in block.successors:
+            found.append((block.number, call.callee))
         return found + [(call.block, call.back) for call in self.returning.get(block.number, ())]
+
+    def predecessors(self, block: Block) -> Sequence[int]:
+        """A block's predecessors, calls of it among them."""
+        entered = self.entered.get(block.number)
+        return block.predecessors if entered is None else (*block.predecessors, *entered)
 
     def before(self, block: Block) -> Iterator[int]:
         """The blocks that may have run last before one: its predecessors, and for a call that is followed those with its returns."""
-        for number in block.predecessors:
+        for number in self.predecessors(block):
             call = self.call(number, block.number)
             if call is not None:
                 yield from call.returns
@@ -69,12 +87,16 @@ class Calls:
 def _calls(program: Program, flow: ControlFlow) -> dict[int, Call]:
     instructions, blocks = program.instructions, flow.blocks
     targets: dict[int, tuple[int, int]] = {}
-    for block in blocks:
-        if instructions[block.last].name in CALLS and len(block.successors) == 2:
-            back, callee = block.successors
+    calling = [block for block in blocks if instructions[block.last].name in CALLS and block.successors]
+    starts = {instructions[block.first].address: block.number for block in blocks} if calling else {}
+    for block in calling:
+        back = block.successors[0]
+        callee = block.successors[1] if len(block.successors) == 2 else starts.get(_target(instructions, block))
+        if callee is not None:
             targets[block.number] = callee, back
     if not targets:
         return {}
+    entering = {number: (*blocks[number].successors, callee) for number, (callee, _) in targets.items()}
     passed = {number: (back,) for number, (_, back) in targets.items()}
     found = {}
     for number, (callee, back) in targets.items():
@@ -83,8 +105,38 @@ def _calls(program: Program, flow: ControlFlow) -> dict[int, Call]:
         addresses = _holders(instructions, blocks, body, instructions[blocks[number].last].writes)
         returns = tuple(other for other in jumps if instructions[blocks[other].last].reads in addresses)
         if returns:
-            found[number] = Call(number, callee, back, returns, body, _reached(blocks, callee, {}), returns == tuple(jumps))
+            found[number] = Call(number, callee, back, returns, body, _reached(blocks, callee, entering), returns == tuple(jumps))
     return found
+
+
+def _target(instructions: Sequence[Instruction], block: Block) -> int:
+    """The address that the s_swappc_b64 at a block's end calls; -1 where the block does not make it from its own position."""
+    known: dict[int, int] = {}  # what pairs of SGPRs hold, by their masks
+    for position in range(block.first, block.last):
+        instruction = instructions[position]
+        made = _address(instruction, known)
+        for mask in [mask for mask in known if mask & instruction.writes]:
+            del known[mask]
+        if made is not None:
+            known[made[0]] = made[1]
+    return known.get(instructions[block.last].reads, -1)
+
+
+def _address(instruction: Instruction, known: Mapping[int, int]) -> tuple[int, int] | None:
+    """The pair of registers, as a mask, that holds an address after an instruction, and the address."""
+    if instruction.name == "s_getpc_b64" and instruction.address is not None:
+        return instruction.writes, instruction.address + instruction.size
+    if instruction.name == "s_mov_b64" and instruction.reads in known:
+        return instruction.writes, known[instruction.reads]
+    shift = _HALVES.get(instruction.name)
+    if shift is None:
+        return None
+    written, source, constant = instruction.operands
+    if not isinstance(written, Reg) or written != source or not isinstance(constant, int):
+        return None
+    # The two halves are added one after the other; what s_add makes is exact only together with the s_addc after it.
+    pair = Reg("s", written.index - (shift > 0), 2).mask
+    return (pair, known[pair] + ((constant & _WORD) << shift) & (1 << 64) - 1) if pair in known else None
 
 
 def _reached(blocks: Sequence[Block], first: int, passed: Mapping[int, tuple[int, ...]]) -> frozenset[int]:

@@ -13,6 +13,7 @@ from asmgen.checks.finding.rules import SEVERITIES, rule, rules
 from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
 from asmgen.checks.lint.linting import lint_file
 from asmgen.checks.lint.programlint import lint_program
+from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.waitrules import RULES
 from asmgen.reader.assembly import read_text
@@ -267,6 +268,21 @@ def test_strict_counts_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[st
     status, _, err = call(capsys, "lint", str(path))
     assert status == 2 and "name one of" in err
     assert call(capsys, "lint", str(path), "--arch", "gfx950")[0] == 0
+
+
+@pytest.mark.needs_objdump
+@pytest.mark.parametrize(("between", "called", "expected"), [
+    ("", "", ["W001"]), ("", "s_waitcnt vmcnt(0)", []), ("s_mov_b64 s[6:7], s[4:5]\ns_mov_b64 s[4:5], s[6:7]", "", ["W001"]),
+    # Elsewhere the address is not known: what waits for all at its entry waits for the caller's loads.
+    ("s_mov_b32 s5, s8", "", []), ("s_cbranch_scc0 over\nover:", "", [])])
+def test_calls_of_addresses_by_position_are_followed(between: str, called: str, expected: list[str]) -> None:
+    address = "s_getpc_b64 s[4:5]\nhere:\ns_add_u32 s4, s4, f-here\ns_addc_u32 s5, s5, 0"
+    function = f".type f,@function\nf:\n{called}\nv_mov_b32 v3, v1\ns_setpc_b64 s[30:31]\n.size f, .-f"
+    source = SOURCE.replace("\tglobal_store_dword v0, v1, s[0:1]\n", f"{address}\n{between}\ns_swappc_b64 s[30:31], s[4:5]\n") \
+        .replace("\t.amdhsa_kernel k\n", f"{function}\n\t.amdhsa_kernel k\n")
+    code_object = CodeObject.load(assemble(source, "gfx942"))
+    found = lint_program(read_kernel(code_object, code_object.kernels["k"]), notes=False)
+    assert [finding.rule for finding in found if finding.rule == "W001"] == expected
 
 
 @pytest.mark.needs_objdump

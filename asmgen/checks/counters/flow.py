@@ -143,7 +143,7 @@ class WaitFlow(WaitSteps):
             block = self.flow.blocks[number]
             visits[number] += 1
             entry = entries[number].copy() if visits[number] > _SETTLE_ROUNDS else self._entry_of(block)
-            for predecessor in block.predecessors:
+            for predecessor in self.calls.predecessors(block):
                 for left in self._left(predecessor, number, exits):
                     entry.merge(left)
             if number not in due and entry.same(entries[number]):

@@ -80,7 +80,7 @@ def find_route(program: Program, flow: ControlFlow, operations: list[Operation],
             continue
         for successor in successors:
             following = flow.blocks[successor]
-            key = (successor, joined or len(following.predecessors) > 1 or following.first in entries, lanes, counted, backs)
+            key = (successor, joined or len(calls.predecessors(following)) > 1 or following.first in entries, lanes, counted, backs)
             if key not in seen:
                 seen.add(key)
                 stack.append((following.first, successor, newer, loads, key[1], lanes, counted, backs))

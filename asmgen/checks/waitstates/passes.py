@@ -273,7 +273,7 @@ def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
         pending.remove(number)
         block = walk.blocks[number]
         entry: Ages = {}
-        for predecessor in block.predecessors:
+        for predecessor in walk.calls.predecessors(block):
             join(entry, walk.brought(predecessor, number, ages_left))
         visits[number] += 1
         # Nops of two blocks on one loop may replace each other in turn; from some visit on what stands, stands.
