@@ -132,6 +132,16 @@ def test_a_file_of_code_is_judged_without_a_launch(tmp_path: Path, capsys: pytes
     status, out, _ = call(capsys, "prove", str(text), "--arch", "gfx942", "--json")
     assert status == 1 and claims_of(out)["errata"]["reason"].startswith("valu-dpp")
     assert "takes no -p tile=1" in refused(capsys, "prove", str(text), "-p", "tile=1")
+    assert "kernels" not in json.loads(out)
+    text.write_text("".join(f".type {name},@function\n{name}:\n{code}s_endpgm\n.size {name}, .-{name}\n" for name, code in (
+        ("right", ""), ("wrong", "v_mov_b32 v1, 0\nv_mov_b32_dpp v2, v1 row_shr:1 row_mask:0xf bank_mask:0xf\n"), ("last", ""))))
+    _, out, _ = call(capsys, "prove", str(text), "--arch", "gfx942", "--json")
+    assert claims_of(out)["errata"]["status"] == REFUTED
+    each = {row["kernel"]: {claim["claim"]: claim["status"] for claim in row["claims"]} for row in json.loads(out)["kernels"]}
+    assert each == {"right": {"races": PROVEN, "errata": PROVEN}, "wrong": {"races": PROVEN, "errata": REFUTED},
+                    "last": {"races": PROVEN, "errata": PROVEN}}
+    assert "  wrong: races proven, errata refuted\n  last: races proven, errata proven\nk.s" in \
+        call(capsys, "prove", str(text), "--arch", "gfx942")[1]
 
 
 @pytest.mark.slow

@@ -49,12 +49,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Proof:
-    """All claims about a kernel, or about several that are launched as one."""
+    """All claims about a kernel, or about several that are launched as one or stand in one file; `each` has those about each of the latter,
+    by its name."""
 
     kernel: str
     arch: str
     claims: tuple[Claim, ...]
     seconds: float
+    each: tuple[tuple[str, tuple[Claim, ...]], ...] = ()
 
     def status(self, strict: bool = False) -> int:
         """1 where a claim is refuted; with `strict` also where one is unknown."""
@@ -62,13 +64,16 @@ class Proof:
 
     def as_json(self) -> dict[str, Any]:
         """The document of `asmgen prove --json`."""
-        return {"kernel": self.kernel, "arch": self.arch, "claims": [claim.as_json() for claim in self.claims],
-                "seconds": round(self.seconds, 3)}
+        document = {"kernel": self.kernel, "arch": self.arch, "claims": [claim.as_json() for claim in self.claims],
+                    "seconds": round(self.seconds, 3)}
+        kernels = [{"kernel": name, "claims": [claim.as_json() for claim in claims]} for name, claims in self.each]
+        return document | {"kernels": kernels} if kernels else document
 
     def text(self) -> str:
         """For people."""
+        rows = [(f"  {name}", claims) for name, claims in self.each] + [(f"{self.kernel} ({self.arch})", self.claims)]
         return "".join(f"{line}\n" for claim in self.claims for line in claim.lines()) + \
-            f"{self.kernel} ({self.arch}): {', '.join(f'{claim.claim} {claim.status}' for claim in self.claims)}\n"
+            "".join(f"{name}: {', '.join(f'{claim.claim} {claim.status}' for claim in claims)}\n" for name, claims in rows)
 
 
 def settled(claim: Claim, shown: Callable[[], Mapping[str, Any] | None]) -> Claim:

@@ -33,7 +33,7 @@ def code_of(code_object: bytes, names: Sequence[str] = ()) -> list[tuple[Program
 
 
 def text_claims(kernels: Sequence[tuple[Program, KernelFacts]], blocks: Sequence[tuple[int, int, int] | None] = ()) -> list[Claim]:
-    """`races` and `errata`; `blocks` are the workgroups of a launch, where the code object does not require any."""
+    """`races` and `errata`, the worst of each; `blocks` are the workgroups of a launch, where the code object does not require any."""
     sizes = [*blocks, *[None] * (len(kernels) - len(blocks))]
     known = [(program, replace(facts, block=size) if size is not None else facts)
              for (program, facts), size in zip(kernels, sizes, strict=True)]
@@ -41,15 +41,16 @@ def text_claims(kernels: Sequence[tuple[Program, KernelFacts]], blocks: Sequence
 
 
 def prove_file(path: Path, arch: str | None = None) -> Proof:
-    """The claims that follow from the code of a file's kernels alone: the worst of each. Raises AsmgenError as `read_file` does."""
+    """The claims that follow from the code of a file's kernels alone: of each, and the worst. Raises AsmgenError as `read_file` does."""
     began = time.process_time()
     read = read_file(path, arch)
     facts = facts_of_code_object(read.code_object) if read.code_object else facts_of_text(read_plain(path).decode(), read.arch)
     kernels = [program for program in read.programs if program.name in facts] or read.programs
-    races, errata = text_claims([(program, facts.get(program.name, NO_FACTS)) for program in kernels])
+    each = [(program.name, tuple(text_claims([(program, facts.get(program.name, NO_FACTS))]))) for program in kernels]
+    races, errata = (worst(list(claims)) for claims in zip(*(claims for _, claims in each), strict=True))
     index = Claim(INDEX, UNKNOWN, "nothing", (), "a file of code does not say what should be computed")
     order = Claim(ORDER, UNKNOWN, "nothing", (), "a file of code does not say what it is launched with")
-    return Proof(path.name, read.arch, (index, races, order, errata), time.process_time() - began)
+    return Proof(path.name, read.arch, (index, races, order, errata), time.process_time() - began, tuple(each) if len(each) > 1 else ())
 
 
 def race_claim(program: Program, facts: KernelFacts) -> Claim:
