@@ -40,13 +40,14 @@ def memory_bounds_its_loop(its: VariantFigures) -> bool:
     return loop is not None and loop.bounds.verdict != "compute" and loop.cycles <= (1 + FAR) * loop.bounds.least
 
 
-def with_data_at(its: VariantFigures, far: FarMemory) -> VariantFigures:
+def with_data_at(its: VariantFigures, far: FarMemory, timed: VariantFigures) -> VariantFigures:
     """Figures of which `memory_bounds_its_loop` is true, with rounds for data that is as far as `far` says; no shorter than what is no wait
-    for loads. Steps before and after the loop wait as those in it."""
-    run, loop = its.run, its.run.main_loop
-    assert loop is not None
+    for loads. Steps before and after the loop wait as those in it. `timed` are the figures from which `of_the_problem` made these: its
+    rounds took as long as all loads of a tile did."""
+    run, loop, whole = its.run, its.run.main_loop, timed.run.main_loop
+    assert loop is not None and whole is not None
     farther = far_trip(its.moved, far) / far_trip(its.moved, run.far)
-    bounds = [load.bounds(run.timing, its_far).least for load, its_far in ((loop.load, run.far), (loop.load.farther(farther), far))]
+    bounds = [load.bounds(run.timing, its_far).least for load, its_far in ((whole.load, run.far), (loop.load.farther(farther), far))]
     busy = loop.cycles - loop.stalls.get("wait vm", 0.0) - loop.stalls.get("return", 0.0)
     slower = max(busy / loop.cycles, bounds[1] / bounds[0])
     if abs(slower - 1) < _NEAR:

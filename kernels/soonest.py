@@ -70,7 +70,7 @@ class Contest:
         if moved is None or not moved.l2 or not memory_bounds_its_loop(figures[own]):
             return found
         loads = moved.loads(min(self.timing.clocks("compute_units"), found[own].workgroups))
-        its = with_data_at(figures[own], far_memory(self.timing, "grid", loads, found[own].clock))
+        its = with_data_at(figures[own], far_memory(self.timing, "grid", loads, found[own].clock), self.figures[number][own])
         return found if its is figures[own] else self._estimated(number, [*figures[:own], its, *figures[own + 1:]])
 
     def dispatch(self, number: int) -> float:
@@ -89,7 +89,7 @@ class Contest:
 
         figures, own = self._of_the_problem(number), self._own(number)
         if memory_bounds_its_loop(figures[own]):
-            figures[own] = with_data_at(figures[own], far_memory(self.timing, "l2"))
+            figures[own] = with_data_at(figures[own], far_memory(self.timing, "l2"), self.figures[number][own])
         nothing = [replace(one, arguments=(), moved=replace(one.moved, loaded=(0.0,), stored=(0.0,))) for one in figures]
         return sum(self._at_the_highest_clock(one) for one in self._estimated(number, nothing)) * _ROUNDED
 

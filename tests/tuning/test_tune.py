@@ -412,13 +412,24 @@ def test_a_loop_that_memory_bounds_goes_by_its_bound() -> None:
     for trips, rate, clk in ((2.0, 1.0, 2 * timed.cycles), (0.95, 1.0, 0.95 * timed.cycles), (0.01, 100.0, least),
                              (1.0, 0.1, timed.cycles * 10 * 65536 / far.rate / timed.bounds.memory)):
         found = with_data_at(its, replace(far, rate=far.rate * rate, usual=far.usual * trips, by_argument={
-            number: trip * trips for number, trip in far.by_argument.items()})).run
+            number: trip * trips for number, trip in far.by_argument.items()}), its).run
         loop = found.main_loop
         assert loop is not None and loop.cycles == pytest.approx(clk, rel=1e-4)
         steps, in_a_round = its.run.flops / (2 * 64 ** 3), timed.flops / (2 * 64 ** 3)
         assert found.cycles - its.run.cycles == pytest.approx(steps / in_a_round * (loop.cycles - timed.cycles))
         assert loop.total - timed.total == pytest.approx(timed.total / timed.cycles * (loop.cycles - timed.cycles))
         assert found.matrix_busy * found.cycles == pytest.approx(its.run.matrix_busy * its.run.cycles)
+
+
+def test_a_loop_of_fewer_rows_goes_by_the_bound_of_a_whole_tile() -> None:
+    """With a 32nd of A, and each byte from as much farther, a loop that bandwidth bounds takes as long as before."""
+    its = _library_figures("32x32x64", "interleave")
+    row, loop = of_the_problem(its, {"tile": "32x32x64", "m": 1, "n": 32768}), its.run.main_loop
+    assert loop is not None and memory_bounds_its_loop(its)
+    slow, share = replace(its.run.far, rate=0.1), sum(row.moved.loaded) / sum(its.moved.loaded)
+    whole, part = (with_data_at(one, far, its).run.main_loop for one, far in ((its, slow), (row, replace(slow, rate=0.1 * share))))
+    assert whole is not None and part is not None and share < 0.6
+    assert part.cycles == pytest.approx(whole.cycles) and whole.cycles > loop.cycles
 
 
 def _library_figures(tile: str, schedule: str) -> VariantFigures:
