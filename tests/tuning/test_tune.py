@@ -301,12 +301,12 @@ def test_tensors_get_the_variant_that_is_predicted_fastest(objdump: tuple[str, .
 
 
 @pytest.mark.parametrize(("shape", "splits"), [
-    ((64, 64 * 16, 64 * 64), [1, 16, 32]),  # 16 tiles on 256 units: once and twice
+    ((64, 64 * 16, 64 * 64), [1, 2, 16, 32]),  # 16 tiles on 256 units: once and twice; 2 as an invariant product has
     ((64, 64 * 100, 64 * 64), [1, 2, 5]),  # 100 tiles: 2 parts fill 200 units, 5 parts 500
     ((64, 64 * 16, 64 * 9), [1, 9]),  # 9 steps are no more than 9 parts
     ((64, 64 * 16, 64 * 17), [1, 9, 17]),  # 16 parts would have 2 steps each, as 9 have
-    ((64, 64 * 4, 64 * 640), [1, 59]),  # 60 parts are the most, of 11 steps each; 59 have no more
-    ((4096, 4096, 8192), [1]),
+    ((64, 64 * 4, 64 * 640), [1, 26, 59]),  # 60 parts are the most, of 11 steps each; 59 have no more; 26 have 1536 columns
+    ((4096, 4096, 8192), [1, 3]),  # of 2560 columns
 ])
 def test_parts_that_fill_the_gpu_are_tried(shape: tuple[int, int, int], splits: list[int]) -> None:
     given = dict(zip("mnk", shape, strict=True)) | {"tile": "64x64x64"}
