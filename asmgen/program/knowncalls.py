@@ -22,7 +22,7 @@ _WORD = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
-class Call:
+class KnownCall:
     """A call, all by block numbers: the block that it ends, the first one of the called code, the one after the call.
 
     `returns` are blocks that end with a return, `body` those of the called function without what it calls, `inside` all that may run before
@@ -46,8 +46,8 @@ class Calls:
     """
 
     def __init__(self, program: Program, flow: ControlFlow) -> None:
-        self.into: dict[int, Call] = _calls(program, flow)
-        self.returning: dict[int, list[Call]] = {}
+        self.into: dict[int, KnownCall] = _calls(program, flow)
+        self.returning: dict[int, list[KnownCall]] = {}
         for call in self.into.values():
             for number in call.returns:
                 self.returning.setdefault(number, []).append(call)
@@ -56,7 +56,7 @@ class Calls:
             if call.callee not in flow.blocks[number].successors:
                 self.entered.setdefault(call.callee, []).append(number)
 
-    def call(self, number: int, successor: int) -> Call | None:
+    def call(self, number: int, successor: int) -> KnownCall | None:
         """The call over whose returns a block leads to its successor; None where the edge is gone along as it is."""
         call = self.into.get(number)
         return call if call is not None and successor == call.back else None
@@ -84,7 +84,7 @@ class Calls:
                 yield number
 
 
-def _calls(program: Program, flow: ControlFlow) -> dict[int, Call]:
+def _calls(program: Program, flow: ControlFlow) -> dict[int, KnownCall]:
     instructions, blocks = program.instructions, flow.blocks
     targets: dict[int, tuple[int, int]] = {}
     calling = [block for block in blocks if instructions[block.last].name in CALLS and block.successors]
@@ -105,7 +105,7 @@ def _calls(program: Program, flow: ControlFlow) -> dict[int, Call]:
         addresses = _holders(instructions, blocks, body, instructions[blocks[number].last].writes)
         returns = tuple(other for other in jumps if instructions[blocks[other].last].reads in addresses)
         if returns:
-            found[number] = Call(number, callee, back, returns, body, _reached(blocks, callee, entering), returns == tuple(jumps))
+            found[number] = KnownCall(number, callee, back, returns, body, _reached(blocks, callee, entering), returns == tuple(jumps))
     return found
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from asmgen.isa.arch import LANES
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SCC_BIT, Reg
-from asmgen.program.calls import CALLS
+from asmgen.program.knowncalls import CALLS
 from asmgen.program.lowbits import TESTS, low_results
 from asmgen.program.program import Instruction
 from asmgen.program.wavestate import EXEC_BIT, WORD, LowBits, State, Value, Words, nonzero, together

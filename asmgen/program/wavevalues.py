@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from asmgen.isa.arch import LANES
 from asmgen.isa.registers import NAMED, SCC_BIT
-from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow
+from asmgen.program.knowncalls import CALLS
 from asmgen.program.program import Program
 from asmgen.program.wavestate import EXEC_BIT, VCC_BIT, WORD, State, Value, constant
 from asmgen.program.wavesteps import ANYWHERE, step

@@ -33,7 +33,7 @@ from asmgen.tools.proofs.idleparts import FormsSeen, IdleParts
 from asmgen.tools.proofs.launchvalues import APART, given_numbers
 from asmgen.tools.proofs.limitsamples import Samples, Truths
 from asmgen.tools.proofs.termvalues import Makings, TermValues, ones
-from asmgen.tools.proofs.wrappingparts import Access, WrapFormula, signs_of, wrapped_part
+from asmgen.tools.proofs.wrappingparts import WrapFormula, WrappingAccess, signs_of, wrapped_part
 
 Lack = tuple[str, Any]
 """What no launch followed did: of which kind it is (`IDLE`, `WAY`, `SIDE`, `TURN`), and what names it in all launches."""
@@ -247,7 +247,7 @@ class LimitCheck:
                     if seen in self.judged.formulas:
                         continue
                     formula = found.setdefault(key, WrapFormula(part, sequence, leading, either, inner=inner))
-                    access = Access(term, self._records(ends, wave, place) if sequence.what == "offset" else frozenset())
+                    access = WrappingAccess(term, self._records(ends, wave, place) if sequence.what == "offset" else frozenset())
                     formula.accesses.setdefault(access, set()).add(wave % self.waves)
                     formula.others[at] = sequence.instruction.text
                     new.add(seen)
@@ -437,7 +437,7 @@ class LimitCheck:
             found[here] = self._falls(samples.values, access, formula, off[here], rows[here], dropped) if here.size else False
         return found
 
-    def _falls(self, values: TermValues, access: Access, formula: WrapFormula, off: Numbers, rows: NDArray[np.int64],
+    def _falls(self, values: TermValues, access: WrappingAccess, formula: WrapFormula, off: Numbers, rows: NDArray[np.int64],
                dropped: bool) -> Truths:
         """Where an access that is `off` is meant for a tensor that can exist, and is not dropped: a buffer instruction reads 0 beyond the
         buffer's end, and writes nothing. Or where it is meant to lie before that end."""

@@ -14,7 +14,7 @@ _ADDRESSES = 1 << 48
 
 
 @dataclass(frozen=True)
-class Access:
+class WrappingAccess:
     """An address or an offset from a buffer's base; of the latter also the bytes in range there, one term for each that waves have."""
 
     term: Term
@@ -32,7 +32,7 @@ class WrapFormula:
     sequence: AddressSequence
     leading: tuple[Decision, ...]
     open: tuple[Decision, ...]
-    accesses: dict[Access, set[int]] = field(default_factory=dict)
+    accesses: dict[WrappingAccess, set[int]] = field(default_factory=dict)
     others: dict[int, str] = field(default_factory=dict)
     inner: bool = False
     compared: frozenset[int] = frozenset()

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asmgen.checks.counters.ledger import RETURNS
-from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow, control_flow
+from asmgen.program.knowncalls import CALLS
 from asmgen.program.program import Instruction, Program
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from asmgen.checks.counters.waitsteps import WaitNeed as WaitNeed
 from asmgen.isa.arch import architecture
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names
-from asmgen.program.calls import Calls
 from asmgen.program.controlflow import Block, ControlFlow, Loop, control_flow
+from asmgen.program.knowncalls import Calls
 from asmgen.program.program import Program
 
 _SETTLE_ROUNDS = 4

@@ -23,7 +23,7 @@ from asmgen.isa.operands import Waitcnt
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import VGPR_COUNT
 from asmgen.isa.table import opcode as opcode_row
-from asmgen.program.calls import CALLS
+from asmgen.program.knowncalls import CALLS
 from asmgen.program.program import Instruction, Program, TokenUse, operand_mask
 
 VM, LGKM = "vmcnt", "lgkmcnt"

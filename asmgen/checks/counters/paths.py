@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from asmgen.checks.counters.ledger import LGKM, VM, Operation
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED
-from asmgen.program.calls import Calls
 from asmgen.program.controlflow import ControlFlow
+from asmgen.program.knowncalls import Calls
 from asmgen.program.program import Instruction, Program
 
 _EXEC = NAMED["exec"].mask

@@ -11,8 +11,8 @@ from asmgen.isa.arch import architecture
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SGPR_BIT, Reg
 from asmgen.isa.table import opcode as opcode_row
-from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow
+from asmgen.program.knowncalls import CALLS
 from asmgen.program.program import Instruction, Program
 
 _OFFSET_LIMIT = 4096  # MUBUF and MTBUF: 12 bits (docs/facts/instructions.md section 5)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from asmgen.checks.finding.finding import LintFinding
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, Modified, Reg, mask_names
-from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow
+from asmgen.program.knowncalls import CALLS
 from asmgen.program.mix import ADDRESS_SLOTS
 from asmgen.program.program import Instruction, Program
 from asmgen.program.registerindex import first_indexed

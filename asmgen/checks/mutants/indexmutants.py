@@ -18,8 +18,8 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.opcode import group_of
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SGPR_COUNT, VGPR_COUNT, Modified, Reg
-from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import control_flow
+from asmgen.program.knowncalls import CALLS
 from asmgen.program.live import program_liveness
 from asmgen.program.mix import address_instructions
 from asmgen.program.program import Instruction, Program

@@ -20,8 +20,8 @@ from asmgen.checks.barrierraces.ldslocations import LdsAddressing, LdsPatterns, 
 from asmgen.checks.raceproofs.outcome import CannotTell
 from asmgen.isa.arch import LANES, architecture
 from asmgen.isa.registers import SCC_BIT
-from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import ControlFlow
+from asmgen.program.knowncalls import CALLS
 from asmgen.program.lowbits import wanted_low_bits
 from asmgen.program.program import Program
 from asmgen.program.registerindex import first_indexed

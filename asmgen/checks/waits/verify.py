@@ -32,8 +32,8 @@ from asmgen.checks.waits.ownloads import LDS_IN_FLIGHT, OwnLoads
 from asmgen.checks.wavegroups.outofphase import Phases
 from asmgen.checks.wavegroups.partings import Partings
 from asmgen.isa.registers import Reg
-from asmgen.program.calls import CALLS
 from asmgen.program.controlflow import control_flow
+from asmgen.program.knowncalls import CALLS
 from asmgen.program.program import Program
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from asmgen.checks.waitstates.match import VECTOR_FILE, HazardFacts, HazardModel, PairNeed
 from asmgen.isa.records import dataclass
-from asmgen.program.calls import Calls
 from asmgen.program.controlflow import Block
+from asmgen.program.knowncalls import Calls
 from asmgen.program.program import Instruction
 
 MOST_STEPS = 1000

@@ -22,8 +22,8 @@ from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names
 from asmgen.isa.table import opcode
 from asmgen.isa.waitrules import MOST_WAIT_STATES, NOP_LIMIT
-from asmgen.program.calls import Calls
 from asmgen.program.controlflow import Block, ControlFlow, control_flow
+from asmgen.program.knowncalls import Calls
 from asmgen.program.program import Instruction, Item, Program
 
 _FENCES = frozenset({"branch", "barrier", "wait", "end", "setreg", "setvskip"})
