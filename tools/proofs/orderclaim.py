@@ -3,6 +3,7 @@ waves, or touch a register before its load has arrived."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import chain, islice
 from typing import Any
@@ -48,15 +49,17 @@ def order_claim(family: Family, built: Built, program: Program | None = None) ->
 
 
 def _launches(family: Family, built: Built, program: Program | None) -> list[Mapping[str, Any]]:
-    """One of one workgroup, of several where atomics in memory are. Where it does not execute all matrix instructions, floats show few that
-    do, of given launches and of those with loops a step longer each time."""
+    """Few that together execute all matrix instructions, by floats: of given launches, those of the fewest workgroups first, as each wave's
+    order counts alone, and of those with loops a step longer each time. Without matrix instructions one of one workgroup, and one of
+    several in any case where atomics in memory are."""
     contract, build, judged = built.kernel.contract, built.kernel.parameters, program or built.kernel.program
     given, shared = given_launches(contract, build), _adds_in_memory(judged)
     first = contract.resolve_run({**build, **(given[0] if shared else given[min(1, len(given) - 1)])})
     wanted = _matrix(judged, [])
     left, found, counts = {*wanted}, list[Mapping[str, Any]](), list[tuple[int, ...]]()
-    others = (contract.resolve_run({**build, **one}) for one in chain(given, longer_loops(contract, build, steps_of(family, built))))
-    for values in chain([first], others):
+    fewest = sorted((contract.resolve_run({**build, **one}) for one in given), key=lambda values: math.prod(contract.grid_of(values)))
+    longer = (contract.resolve_run({**build, **one}) for one in longer_loops(contract, build, steps_of(family, built)))
+    for values in chain([first] if shared else [], fewest, longer):
         if not left:
             break
         ran = on_floats(family, built, program, values, SEED)[0]
