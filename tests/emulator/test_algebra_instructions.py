@@ -246,12 +246,18 @@ def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow, compiled: bo
             assert run.ids(register).all() and same(run.number(register), STANDARD.embedded(values))
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_a_missing_element_spoils_its_row_alone(compiled: bool) -> None:
+def _with_operands(compiled: bool) -> Followed:
+    """A wave with bf16 of A from v0 on and of B from v16 on."""
     run = Followed()
     run.machine.work = Loops(compiled)
     _fill(run, 0, 4, "bf16")
     _fill(run, 16, 4, "bf16")
+    return run
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_missing_element_spoils_its_row_alone(compiled: bool) -> None:
+    run = _with_operands(compiled)
     run.follower.carrier.shadow.vector[0, 0, 5] = 1  # UNKNOWN, of row 5 of A
     power = run.algebra.table.made(Residues.of(0, [[7]], 0, HAS_P), "bf16")  # of row 6 one residue is known
     run.follower.carrier.shadow.vector[0, 0, 6:7] = run.algebra.tracker.cells.joined(np.array([[0] * 7 + [power[0, 0]]], np.uint32))
@@ -266,10 +272,7 @@ def test_a_missing_element_spoils_its_row_alone(compiled: bool) -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_logarithm_is_added_to_a_product(compiled: bool) -> None:
     """As a backward pass subtracts the LSE of rows: a compiled product has the numbers alone."""
-    run = Followed()
-    run.machine.work = Loops(compiled)
-    _fill(run, 0, 4, "bf16")
-    _fill(run, 16, 4, "bf16")
+    run = _with_operands(compiled)
     product, added = "v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[16:19], 0", "v_mfma_f32_16x16x32_bf16 v[4:7], v[0:3], v[16:19], v[4:7]"
     given = [run.give(4, VALUES), run.give(5, VALUES), run.give(6, VALUES), run.give(7, 2.0)]
     run.text(f"{product}\nv_log_f32 v5, v5\nv_mov_b32 v6, 0\n{added}\nv_exp_f32 v8, v5")
