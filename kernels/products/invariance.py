@@ -11,7 +11,8 @@ of tiles of 256, so that 8192 rows fill half the compute units: it is cut for it
 No number of parts keeps all M within 1.25 of the fastest form. Predicted of bf16 on an MI355X at f0ce7c28, N = 10240 and K = 8192: one
 part takes 1.36 of its time at M = 1 and 1.25 at 16, two take 1.45 at 1, three 1.42 at 8192, where the second pass is 1067 x 3 / 8192 or
 39 %. N = 6144 and K = 4096: one part takes 1.68 at M = 256, where the fastest form has 5 that go along K at once; two parts pay 52 % for
-their second pass at 8192. Of fp8 on both GPUs, N = 8192 and K = 8192: one part takes 1.11 at M = 1 and 1.45 at 256, two take 1.58 at 8192.
+their second pass at 8192. Of fp8 there at 71eeff26, N = 8192 and K = 8192: one part takes 1.11 at M = 1 and 1.45 at 256, two take 1.58 at
+8192.
 """
 
 from __future__ import annotations
