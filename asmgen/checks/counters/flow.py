@@ -112,7 +112,7 @@ class WaitFlow(WaitSteps):
         self.followed = frozenset(blocks[number].last for number in (*calls.into, *calls.returning))
         unknown = any(operation.leaves == "call" and position not in self.followed for position, operation in enumerate(self.operations))
         self.leftover = {blocks[number].last: frozenset().union(*(self._issued[call.block] for call in into if unknown))
-                            for number, into in calls.returning.items()}
+                         for number, into in calls.returning.items()}
 
     def _entry_of(self, block: Block) -> Ledger:
         ledger = Ledger(self.watching)
