@@ -46,6 +46,7 @@ class Calls:
     """
 
     def __init__(self, program: Program, flow: ControlFlow) -> None:
+        self._program, self._flow = program, flow
         self.into: dict[int, KnownCall] = _calls(program, flow)
         self.returning: dict[int, list[KnownCall]] = {}
         for call in self.into.values():
@@ -68,6 +69,26 @@ class Calls:
         if call is not None and call.callee not in block.successors:
             found.append((block.number, call.callee))
         return found + [(call.block, call.back) for call in self.returning.get(block.number, ())]
+
+    def unknown_ways(self) -> list[int]:
+        """The positions, in code that runs, at which nobody knows where it goes on: calls and jumps to unknown addresses, and returns of
+        the kernel itself. Everything else runs in frames that are known: the kernel's, and that of each call that is followed."""
+        program, flow = self._program, self._flow
+        if not flow.indirect:
+            return []
+        passed = {number: (call.back,) for number, call in self.into.items()}
+        entry = flow.block_of[program.labels[program.entry]] if program.entry else 0
+        frames = [(_reached(flow.blocks, first, passed), frozenset[int]()) for first in {0, entry}]
+        indirect = {flow.block_of[position] for position in flow.indirect} - self.into.keys()
+        found: set[int] = set()
+        entered: set[int] = set()
+        while frames:
+            body, returns = frames.pop()
+            found |= (indirect - returns) & body
+            for number in (self.into.keys() & body) - entered:
+                entered.add(number)
+                frames.append((self.into[number].body, frozenset(self.into[number].returns)))
+        return sorted(flow.blocks[number].last for number in found)
 
     def predecessors(self, block: Block) -> Sequence[int]:
         """A block's predecessors, calls of it among them."""

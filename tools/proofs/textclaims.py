@@ -14,6 +14,7 @@ from asmgen.checks.raceproofs.raceproof import prove_races
 from asmgen.codeobject.load import CodeObject
 from asmgen.files import read_plain
 from asmgen.program.controlflow import control_flow
+from asmgen.program.knowncalls import Calls
 from asmgen.program.program import Program
 from asmgen.program.registerindex import first_indexed
 from asmgen.reader.file import read_code_object, read_file
@@ -22,6 +23,7 @@ from asmgen.tools.proofs.proof import ERRATA, INDEX, ORDER, PROVEN, RACES, REFUT
 LDS_ALONE = "; not memory outside of LDS"
 _EARLY = "W001"
 NO_JUMPS_INTO = "nothing but the kernel's own launch enters its code"
+RETURNS = "each function that is called returns to the instruction after its call, with its stack as it was"
 
 
 def code_of(code_object: bytes, names: Sequence[str] = ()) -> list[tuple[Program, KernelFacts]]:
@@ -66,14 +68,15 @@ def race_claim(program: Program, facts: KernelFacts) -> Claim:
 
 
 def _without_findings(program: Program, scope: str) -> Claim:
-    """Proven, unless code goes where nobody knows, or M0 says which registers instructions mean."""
-    indirect, indexed = control_flow(program).indirect, first_indexed(program)
-    for position, why in ((min(indirect, default=None), "code goes on at a computed address"),
-                          (indexed, "M0 says which registers instructions mean")):
+    """Proven, unless code goes where nobody knows, or M0 says which registers instructions mean. Lint has followed known calls."""
+    calls = Calls(program, control_flow(program))
+    assumed = (NO_JUMPS_INTO, RETURNS) if calls.into else (NO_JUMPS_INTO,)
+    for position, why in ((min(calls.unknown_ways(), default=None), "code goes on at a computed address"),
+                          (first_indexed(program), "M0 says which registers instructions mean")):
         if position is not None:
             instruction = program.instructions[position]
-            return Claim(ERRATA, UNKNOWN, scope, (NO_JUMPS_INTO,), why, f"{instruction.where() or program.name}: {instruction.text}")
-    return Claim(ERRATA, PROVEN, scope, (NO_JUMPS_INTO,))
+            return Claim(ERRATA, UNKNOWN, scope, assumed, why, f"{instruction.where() or program.name}: {instruction.text}")
+    return Claim(ERRATA, PROVEN, scope, assumed)
 
 
 def errata_claim(program: Program, facts: KernelFacts) -> Claim:
