@@ -253,7 +253,7 @@ def test_a_wait_that_lacks_on_some_path_is_refuted_where_a_launch_takes_it() -> 
     assert claim.status == UNKNOWN and claim.suspected and early_launch(library, built, claim) is None
     found = settled(claim, lambda: early_launch(library, built, claim, wrong))
     assert found.status == REFUTED and found.counterexample is not None and found.counterexample["parameters"]["rows"] > 5
-    assert early_launch(library, built, replace(claim, at="elsewhere: v_nop"), wrong) is None
+    assert early_launch(library, built, replace(claim, early=("elsewhere: v_nop",)), wrong) is None
 
 
 @pytest.mark.slow

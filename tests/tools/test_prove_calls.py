@@ -10,7 +10,9 @@ from asmgen.checks.lint.facts import KernelFacts
 from asmgen.reader.assembly import read_text
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN
 from asmgen.tools.proofs.textclaims import RETURNS, errata_claim, prove_file
+from asmgen.tools.prove_command import prove_spec
 from tests.clang_objects import hip_object, needs_clang
+from tests.tools.test_prove import specification
 
 CALL, RETURN = "s_call_b64 s[30:31], f\n", "f:\nv_mov_b32 v1, 0\ns_setpc_b64 s[30:31]\n"
 UNKNOWN_CALL = "s_swappc_b64 s[30:31], s[4:5]\n"
@@ -46,3 +48,14 @@ def test_code_of_clang_without_optimisation_is_judged(name: str, status: str, tm
     path.write_bytes(hip_object(name, "gfx950", 0).data)
     claim = prove_file(path).claims[-1]
     assert claim.status == status and (status == PROVEN or "s_swappc_b64" in str(claim.at))
+
+
+@pytest.mark.parametrize(("way", "status"), [("", UNKNOWN), ("second", REFUTED), ("first", REFUTED)])
+def test_each_register_that_may_be_touched_too_early_is_shown_by_a_launch(way: str, status: str, tmp_path: Path) -> None:
+    """Two loads that a skipped branch alone leaves unwaited; a launch may take either way, or none."""
+    lines = ["v_mov_b32 v2, 0\ns_load_dwordx2 s[8:9], s[0:1], 0\ns_waitcnt lgkmcnt(0)\n"]
+    for number, name in enumerate(("first", "second")):
+        lines.append(f"s_mov_b64 exec, -1\nglobal_load_dword v{8 + number}, v2, s[8:9]\ns_mov_b64 exec, {int(name != way)}\n"
+                     f"s_cbranch_execz {name}\ns_waitcnt vmcnt(0)\n{name}:\ns_mov_b64 exec, -1\nv_mov_b32 v{8 + number}, 1\n"
+                     "s_waitcnt vmcnt(0)\n")
+    assert prove_spec(specification(tmp_path, "".join(lines) + "s_endpgm\n")).claims[-1].status == status

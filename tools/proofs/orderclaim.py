@@ -142,7 +142,7 @@ def race_launch(family: Family, built: Built) -> Mapping[str, Any] | None:
 
 
 def early_launch(family: Family, built: Built, errata: Claim, program: Program | None = None) -> Mapping[str, Any] | None:
-    """A launch in which the emulator sees the instruction of a claim touch a register before a wait says that its load has arrived: one of
+    """A launch in which the emulator sees an instruction of a claim touch a register before a wait says that its load has arrived: one of
     the given ones, of several rounds, or with loops a step longer each time."""
     contract, build = built.kernel.contract, built.kernel.parameters
     some = chain(given_launches(contract, build), several_rounds(contract, build), longer_loops(contract, build, steps_of(family, built)))
@@ -155,6 +155,6 @@ def early_launch(family: Family, built: Built, errata: Claim, program: Program |
 
 
 def is_early(finding: Finding, errata: Claim) -> bool:
-    """Whether the emulator found that the instruction of a claim touches a register too early."""
+    """Whether the emulator found that one of the instructions that a claim suspects touches a register too early."""
     return finding.check in _EARLY and finding.severity == "error" and finding.consumer is not None \
-        and str(errata.at).endswith(f": {finding.consumer.text}")
+        and any(place.endswith(f": {finding.consumer.text}") for place in errata.early)

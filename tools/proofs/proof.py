@@ -19,7 +19,8 @@ CLAIMS = (INDEX, RACES, ORDER, ERRATA)
 @dataclass(frozen=True)
 class Claim:
     """One claim: its `status`, the `scope` that it is about, what it takes for granted, why it is not proven (`reason`), where it stops
-    (`at`) and the launch that shows it to be wrong. `suspected`: it is unknown, and a launch may show it to be wrong."""
+    (`at`) and the launch that shows it to be wrong. `suspected`: it is unknown, and a launch may show it to be wrong. `early` has
+    the places of all instructions that a path which may be impossible lets touch a register too early."""
 
     claim: str
     status: str
@@ -29,6 +30,7 @@ class Claim:
     at: str | None = None
     counterexample: Mapping[str, Any] | None = None
     suspected: bool = False
+    early: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""

@@ -39,7 +39,11 @@ def text_claims(kernels: Sequence[tuple[Program, KernelFacts]], blocks: Sequence
     sizes = [*blocks, *[None] * (len(kernels) - len(blocks))]
     known = [(program, replace(facts, block=size) if size is not None else facts)
              for (program, facts), size in zip(kernels, sizes, strict=True)]
-    return [worst([claim(program, facts) for program, facts in known]) for claim in (race_claim, errata_claim)]
+    each = [errata_claim(program, facts) for program, facts in known]
+    errata, early = worst(each), tuple(place for claim in each for place in claim.early)
+    if errata.status == UNKNOWN:
+        errata = replace(errata, suspected=bool(early), early=early)
+    return [worst([race_claim(program, facts) for program, facts in known]), errata]
 
 
 def prove_file(path: Path, arch: str | None = None) -> Proof:
@@ -59,10 +63,7 @@ def race_claim(program: Program, facts: KernelFacts) -> Claim:
     """No two accesses to LDS by different waves, one a write, at once."""
     proof = prove_races(program, block_of_program(program, facts), facts.lds, info=facts.workgroup_info)
     scope = f"LDS of {program.name}: all paths, all rounds of loops, all interleavings that barriers allow{LDS_ALONE}"
-    at = None
-    if proof.at is not None:
-        instruction = program.instructions[proof.at]
-        at = f"{instruction.where() or program.name}: {instruction.text}"
+    at = _place(program, proof.at) if proof.at is not None else None
     return Claim(RACES, proof.status, scope, proof.assumptions, "" if proof.status == PROVEN else proof.reason, at,
                  suspected=proof.status == UNKNOWN and proof.race is not None)
 
@@ -74,21 +75,26 @@ def _without_findings(program: Program, scope: str) -> Claim:
     for position, why in ((min(calls.unknown_ways(), default=None), "code goes on at a computed address"),
                           (first_indexed(program), "M0 says which registers instructions mean")):
         if position is not None:
-            instruction = program.instructions[position]
-            return Claim(ERRATA, UNKNOWN, scope, assumed, why, f"{instruction.where() or program.name}: {instruction.text}")
+            return Claim(ERRATA, UNKNOWN, scope, assumed, why, _place(program, position))
     return Claim(ERRATA, PROVEN, scope, assumed)
 
 
 def errata_claim(program: Program, facts: KernelFacts) -> Claim:
     """No wait, wait state or register rule is broken, and no erratum hits, on any path. What lint only warns of (a path that may be
     impossible, a need that one source alone names) refutes nothing, and leaves nothing proven; so do notes that leave open whether a
-    rule is broken. That a register is touched too early is suspected then: a launch may show it."""
+    rule is broken. That registers are touched too early is suspected then, of each such place: a launch may show it."""
     scope = f"waits, wait states, registers and errata of {program.name}: all paths, by the rules of asmgen lint"
     findings = lint_program(program, "", facts, notes=False, doubts=True)
     if not findings:
         return _without_findings(program, scope)
     first = min(findings, key=lambda finding: SEVERITIES.index(finding.severity))
-    instruction = program.instructions[first.position]
-    return Claim(ERRATA, REFUTED if first.severity == "error" else UNKNOWN, scope, (NO_JUMPS_INTO,), f"{first.rule}: {first.message}",
-                 f"{instruction.where() or program.name}: {instruction.text}",
-                 suspected=first.severity == "warning" and first.rule == _EARLY)
+    refuted = first.severity == "error"
+    early = [] if refuted else [finding for finding in findings if finding.severity == "warning" and finding.rule == _EARLY]
+    return Claim(ERRATA, REFUTED if refuted else UNKNOWN, scope, (NO_JUMPS_INTO,), f"{first.rule}: {first.message}",
+                 _place(program, first.position), suspected=bool(early),
+                 early=tuple(_place(program, finding.position) for finding in early))
+
+
+def _place(program: Program, position: int) -> str:
+    instruction = program.instructions[position]
+    return f"{instruction.where() or program.name}: {instruction.text}"
