@@ -2,8 +2,8 @@
 
 The control flow (`controlflow`) has an edge from a call to the instruction after it, and from s_call_b64 one to the called code. What
 holds after the call has been through the called code, so an analysis that follows what is in flight takes the way over the returns, not
-that edge. s_swappc_b64 is followed where its block makes the address from its own position, as compilers do for functions of the same code
-object.
+that edge. s_swappc_b64 is followed where the code makes the address from its own position (`codeaddresses`), as compilers do for functions
+of the same code object.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from asmgen.isa.records import dataclass
-from asmgen.program.codeaddresses import target
+from asmgen.program.codeaddresses import CALLS as CALLS  # for those who ask for calls
+from asmgen.program.codeaddresses import code_addresses
 from asmgen.program.controlflow import Block, ControlFlow
 from asmgen.program.program import Instruction, Program
 
-CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
 _JUMP = "s_setpc_b64"
 
 
@@ -107,10 +107,14 @@ def _calls(program: Program, flow: ControlFlow) -> dict[int, KnownCall]:
     instructions, blocks = program.instructions, flow.blocks
     targets: dict[int, tuple[int, int]] = {}
     calling = [block for block in blocks if instructions[block.last].name in CALLS and block.successors]
-    starts = {instructions[block.first].address: block.number for block in blocks} if calling else {}
+    made = code_addresses(program, flow) if calling else {}
+    starts = {instructions[block.first].address: block.number for block in blocks} if made else {}
     for block in calling:
         back = block.successors[0]
-        callee = block.successors[1] if len(block.successors) == 2 else starts.get(target(instructions, block))
+        callee = block.successors[1] if len(block.successors) == 2 else None
+        if callee is None and block.number in made:
+            address = made[block.number]
+            callee = starts.get(address) if instructions[0].address is not None else flow.block_of[address]
         if callee is not None:
             targets[block.number] = callee, back
     if not targets:

@@ -11,8 +11,9 @@ from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.garbage import collection_paused
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted, shorten
+from asmgen.program.codeaddresses import code_addresses
+from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Align, Item, Program
-from asmgen.reader.calls import call_targets
 from asmgen.reader.errors import ReadError
 from asmgen.reader.limits import Limited
 from asmgen.reader.listing import Listing, ListingLine, ListingReader, jumps, parse_listing
@@ -194,12 +195,22 @@ class _Pieces:
         is unknown."""
         targets = {line.target for line in jumps(lines) if line.target is not None}
         if any(line.text.startswith(_CALLS) for line in lines):
-            known, unknown = call_targets(lines)
+            known, unknown = self._computed_targets(lines)
             targets |= known
             if unknown and guess:
                 targets |= {start for start in self.functions if start not in self._kernels}
         first, last = lines[0].address, lines[-1].end
         return {target for target in targets if not first <= target < last}
+
+    def _computed_targets(self, lines: Sequence[ListingLine]) -> tuple[set[int], bool]:
+        """The addresses that a chunk makes of its own position and continues at, and whether an s_swappc goes to one that it does not make
+        so. An s_setpc to an unknown address is a return: what it returns to is in the code that called."""
+        items = ListingReader(self.code_object.arch, self.code_object.origin).read(lines, labels_of([lines], {}))
+        program = Program("", self.code_object.arch, tuple(items))
+        flow = control_flow(program)
+        known = code_addresses(program, flow)
+        unknown = any(program.instructions[block.last].name == "s_swappc_b64" and block.number not in known for block in flow.blocks)
+        return set(known.values()), unknown
 
 
 def _slice(listing: Listing, start: int, stop: int) -> Sequence[ListingLine]:

@@ -270,11 +270,20 @@ def test_strict_counts_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert call(capsys, "lint", str(path), "--arch", "gfx950")[0] == 0
 
 
+SPILLED = "v_writelane_b32 v7, s4, 3\nv_writelane_b32 v7, s5, 4\ns_mov_b64 s[4:5], 0\n"
+RESTORED = "v_readlane_b32 s4, v7, 3\nv_readlane_b32 s5, v7, 4\n"
+
+
 @pytest.mark.needs_objdump
 @pytest.mark.parametrize(("between", "called", "expected"), [
     ("", "", ["W001"]), ("", "s_waitcnt vmcnt(0)", []), ("s_mov_b64 s[6:7], s[4:5]\ns_mov_b64 s[4:5], s[6:7]", "", ["W001"]),
     # Elsewhere the address is not known: what waits for all at its entry waits for the caller's loads.
-    ("s_mov_b32 s5, s8", "", []), ("s_cbranch_scc0 over\nover:", "", [])])
+    ("s_mov_b32 s5, s8", "", []), ("s_cbranch_scc0 over\ns_mov_b32 s5, s8\nover:", "", []),
+    ("s_cbranch_scc0 over\nover:", "", ["W001"]), (f"{SPILLED}{RESTORED}", "", ["W001"]), (f"{SPILLED}v_mov_b32 v7, 0\n{RESTORED}", "", []),
+    (f"{SPILLED}v_writelane_b32 v7, s8, 5\n{RESTORED}", "", ["W001"]), (f"{SPILLED}v_writelane_b32 v7, s8, 4\n{RESTORED}", "", []),
+    ("s_add_u32 s4, s4, 4\ns_cbranch_scc0 over\nover:\ns_addc_u32 s5, s5, 0\ns_add_u32 s4, s4, -4\ns_addc_u32 s5, s5, -1", "", ["W001"]),
+    # What a loop changes on its way back.
+    ("over:\ns_add_u32 s4, s4, 8\ns_cbranch_scc0 over", "", [])])
 def test_calls_of_addresses_by_position_are_followed(between: str, called: str, expected: list[str]) -> None:
     address = "s_getpc_b64 s[4:5]\nhere:\ns_add_u32 s4, s4, f-here\ns_addc_u32 s5, s5, 0"
     function = f".type f,@function\nf:\n{called}\nv_mov_b32 v3, v1\ns_setpc_b64 s[30:31]\n.size f, .-f"

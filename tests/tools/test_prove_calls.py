@@ -41,9 +41,10 @@ def test_errata_follow_known_calls(code: str, status: str, at: str | None) -> No
 
 
 @needs_clang
-@pytest.mark.parametrize(("name", "status"), [("divergent_calls", PROVEN), ("vector_add", PROVEN), ("indirect_calls", UNKNOWN)])
+@pytest.mark.parametrize(("name", "status"), [("divergent_calls", PROVEN), ("vector_add", PROVEN), ("lds_reduce", PROVEN),
+                                              ("indirect_calls", UNKNOWN)])
 def test_code_of_clang_without_optimisation_is_judged(name: str, status: str, tmp_path: Path) -> None:
-    """-O0 calls a function for each index of a work-item. A target that memory holds is not known."""
+    """-O0 calls a function for each index of a work-item, and spills addresses into lanes. A target that memory holds is not known."""
     path = tmp_path / "k.co"
     path.write_bytes(hip_object(name, "gfx950", 0).data)
     claim = prove_file(path).claims[-1]
