@@ -154,8 +154,7 @@ class _ConstantWords:
         after the other; SCC says that the lower one was."""
         if high and isinstance(added, int) and isinstance(carry, tuple):
             name = str(carry[0])
-            later = self._program.labels.get(name, 0) > getpc
-            return name if (added & _WORD) == (0 if later else _WORD) else ""
+            return name if (added & _WORD) == self._upper(name, getpc) else ""
         if not isinstance(added, Symbol):
             return ""
         relative, difference = _RELATIVE.fullmatch(added.name), _DIFFERENCE.fullmatch(added.name)
@@ -166,6 +165,16 @@ class _ConstantWords:
         if difference is not None and not high and self._program.labels.get(difference[2]) == getpc + 1:
             return difference[1]
         return ""
+
+    def _upper(self, label: str, getpc: int) -> int | None:
+        """The upper half of the distance to a label, which the order in the text tells: a Program may have functions in another one."""
+        instructions, position = self._program.instructions, self._program.labels.get(label)
+        if position is None or position >= len(instructions):
+            return None
+        there, here = instructions[position].source, instructions[getpc].source
+        if there is None or here is None or there.file != here.file:
+            return None
+        return 0 if there.line > here.line else _WORD
 
     def _lost_in_calls(self) -> list[int]:
         """By block, the registers that other functions write, but by loads and v_readlane, which restore what callers keep."""

@@ -69,15 +69,17 @@ class Calls:
         return found + [(call.block, call.back) for call in self.returning.get(block.number, ())]
 
     def unknown_ways(self) -> list[int]:
-        """The positions, in code that runs, at which nobody knows where it goes on: calls and jumps to unknown addresses, and returns of
-        the kernel itself. Everything else runs in frames that are known: the kernel's, and that of each call that is followed."""
+        """The positions, in code that runs, at which nobody knows where it goes on: calls and jumps to unknown addresses, to labels of
+        other files too, and returns of the kernel itself. Everything else runs in frames that are known: the kernel's, and that of each
+        call that is followed."""
         program, flow = self._program, self._flow
-        if not flow.indirect:
+        outside = {block.number for block in flow.blocks if _leads_outside(program, program.instructions[block.last].target)}
+        if not flow.indirect and not outside:
             return []
         passed = {number: (call.back,) for number, call in self.into.items()}
         entry = flow.block_of[program.labels[program.entry]] if program.entry else 0
         frames = [(_reached(flow.blocks, first, passed), frozenset[int]()) for first in {0, entry}]
-        indirect = {flow.block_of[position] for position in flow.indirect} - self.into.keys()
+        indirect = {flow.block_of[position] for position in flow.indirect} - self.into.keys() | outside
         found: set[int] = set()
         entered: set[int] = set()
         while frames:
@@ -101,6 +103,10 @@ class Calls:
                 yield from call.returns
             if call is None or not call.whole:
                 yield number
+
+
+def _leads_outside(program: Program, target: str | None) -> bool:
+    return target is not None and program.labels.get(target, len(program)) >= len(program)
 
 
 def _calls(program: Program, flow: ControlFlow) -> dict[int, KnownCall]:

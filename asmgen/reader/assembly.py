@@ -39,6 +39,12 @@ _NOP = 0xBF800000
 # Only an assembler gives these a meaning, wherever they stand.
 _COMPUTING = (".macro", ".endm", ".rept", ".endr", ".irp", ".if", ".else", ".include", ".incbin", ".altmacro", ".noaltmacro", ".purgem",
               ".pushsection", ".popsection", ".previous", ".subsection", ".org")
+_KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.MULTILINE)
+
+
+def kernel_names(text: str) -> frozenset[str]:
+    """The kernels that a text describes."""
+    return frozenset(_KERNEL.findall(text))
 
 
 def text_arch(text: str) -> str | None:

@@ -12,7 +12,8 @@ from asmgen.files import MOST_BYTES, MOST_TEXT, FileError, first_bytes, read_pla
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shorten
 from asmgen.program.program import Program
-from asmgen.reader.assembly import check_characters, choose_arch, read_text
+from asmgen.reader.assembly import check_characters, choose_arch, kernel_names, read_text
+from asmgen.reader.calledfunctions import with_called
 from asmgen.reader.disassembly import read_programs
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.inclusion import Inclusion
@@ -39,7 +40,7 @@ class ReadResult:
 
 
 def read_file(path: str | Path, arch: str | None = None) -> ReadResult:
-    """The Programs of a file, one a kernel (of text, also one a function).
+    """The Programs of a file, one a kernel with the functions that it calls (of text, also one a function that no kernel calls).
 
     Text that computes (macros, .rept, .set, expressions) or spells an instruction as the reader does not know goes through clang with
     line information, so that instructions name the lines of this file. Raises AsmgenError, one sentence, for a file that cannot be read,
@@ -59,7 +60,7 @@ def read_file(path: str | Path, arch: str | None = None) -> ReadResult:
     except UnicodeDecodeError as error:
         raise ReadError(f"neither a code object nor text in UTF-8 (byte {error.start} is {data[error.start]:#04x})", name) from None
     try:
-        programs = read_text(text, arch, Path(path).stem, name)
+        programs = with_called(read_text(text, arch, Path(path).stem, name), kernel_names(text))
     except NeedsAssembler:
         return _through_clang(text, arch, Path(path))
     except UnknownSpelling as unknown:

@@ -36,14 +36,14 @@ class Linter:
     def __init__(self, file: str, facts: Mapping[str, KernelFacts]) -> None:
         self._file = file
         self._facts = facts
-        self._seen: set[tuple[str, int, str]] = set()
+        self._seen: set[tuple[str, int | None, int | None, str]] = set()
 
     def lint(self, program: Program) -> list[LintFinding]:
         """What `lint_program` finds, without what an earlier Program had: a function is read again with every kernel that may call it."""
         found = []
         for finding in lint_program(program, self._file, self._facts.get(program.name, NO_FACTS)):
-            if finding.address is not None:
-                key = (finding.rule, finding.address, finding.message)
+            if finding.address is not None or finding.line is not None:
+                key = (finding.rule, finding.address, finding.line, finding.message)
                 if key in self._seen:
                     continue
                 self._seen.add(key)

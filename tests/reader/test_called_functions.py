@@ -1,0 +1,83 @@
+"""Functions of a text come with the kernels that call them, and what is in flight goes over the calls as in code objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asmgen.checks.lint.linting import lint_file
+from asmgen.reader.file import read_file
+from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN
+from asmgen.tools.proofs.textclaims import prove_file
+
+CALL = "s_call_b64 s[30:31], f\n"
+RELATIVE = "s_getpc_b64 s[4:5]\ns_add_u32 s4, s4, f@rel32@lo+4\ns_addc_u32 s5, s5, f@rel32@hi+12\ns_swappc_b64 s[30:31], s[4:5]\n"
+DIFFERENCE = "s_getpc_b64 s[4:5]\nhere:\ns_add_u32 s4, s4, f-here\ns_addc_u32 s5, s5, {}\ns_swappc_b64 s[30:31], s[4:5]\n"
+POINTER = "s_swappc_b64 s[30:31], s[4:5]\n"
+WAIT, USE = "s_waitcnt vmcnt(0)\n", "v_mov_b32 v3, v1\n"
+
+
+def function(name: str, code: str) -> str:
+    return f".type {name},@function\n{name}:\n{code}.size {name}, .-{name}\n"
+
+
+def kernel(name: str, code: str) -> str:
+    body = f"v_mov_b32 v2, 0\nglobal_load_dword v1, v2, s[0:1]\n{code}s_waitcnt vmcnt(0)\ns_endpgm\n"
+    return f"{function(name, body)}.amdhsa_kernel {name}\n.amdhsa_next_free_vgpr 8\n.amdhsa_next_free_sgpr 40\n.amdhsa_accum_offset 8\n" \
+           ".amdhsa_user_sgpr_kernarg_segment_ptr 1\n.end_amdhsa_kernel\n"
+
+
+def file(folder: Path, *parts: str) -> Path:
+    path = folder / "k.s"
+    path.write_text('.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\n.text\n' + "".join(parts))
+    return path
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(("call", "called", "status"), [
+    (CALL, USE, REFUTED), (CALL, WAIT + USE, PROVEN), (WAIT + CALL, USE, PROVEN), (RELATIVE, USE, REFUTED), (RELATIVE, WAIT + USE, PROVEN),
+    (DIFFERENCE, USE, REFUTED), (DIFFERENCE, WAIT + USE, PROVEN), (POINTER, USE, UNKNOWN),
+    # Another number than the distance to the literal, an instruction between, the halves of two functions: nobody knows.
+    (RELATIVE.replace("lo+4", "lo+8"), USE, UNKNOWN), (RELATIVE.replace("s_addc", "s_nop 0\ns_addc"), USE, UNKNOWN),
+    (RELATIVE.replace("f@rel32@hi", "g@rel32@hi"), USE, UNKNOWN)])
+def test_what_is_in_flight_goes_over_calls_between_functions(call: str, called: str, status: str, after: bool, tmp_path: Path) -> None:
+    parts = [function("f", f"{called}s_setpc_b64 s[30:31]\n"), function("g", "s_setpc_b64 s[30:31]\n"),
+             kernel("k", call.format(0 if after else -1))]
+    path = file(tmp_path, *(reversed(parts) if after else parts))
+    assert prove_file(path).claims[-1].status == status
+    assert [finding.line for finding in lint_file(path).findings if finding.rule == "W001"] == \
+        [path.read_text().split("\n").index("v_mov_b32 v3, v1") + 1] * (status == REFUTED)
+
+
+def test_kernels_share_functions_and_others_stay_alone(tmp_path: Path) -> None:
+    """A function is part of each kernel that comes to it, by way of another too. A finding in it is told once."""
+    load = "global_load_dword v1, v2, s[0:1]\n"
+    parts = [function("f", f"{load}{USE}s_setpc_b64 s[30:31]\n"), function("g", "s_branch f\n"), function("h", "s_setpc_b64 s[30:31]\n"),
+             kernel("k", WAIT + CALL), kernel("k2", WAIT + RELATIVE.replace("f@", "g@")), kernel("k3", "s_nop 0\n")]
+    programs = read_file(file(tmp_path, *parts)).programs
+    assert [program.name for program in programs] == ["h", "k", "k2", "k3"]
+    assert [[name for name in "fgh" if name in program.labels] for program in programs] == [[], ["f"], ["f", "g"], []]
+    assert all(not program.guessed for program in programs)
+    assert len([finding for finding in lint_file(tmp_path / "k.s").findings if finding.rule == "W001"]) == 1
+
+
+def test_calls_of_unknown_target_may_reach_every_function(tmp_path: Path) -> None:
+    parts = [function("f", "s_setpc_b64 s[30:31]\n"), function("g", "s_setpc_b64 s[30:31]\n"), kernel("k", CALL + POINTER)]
+    (program,) = read_file(file(tmp_path, *parts)).programs
+    assert program.guessed == "g" and program.labels["f"] < program.labels["g"]
+
+
+def test_code_that_runs_off_a_function_is_not_put_elsewhere(tmp_path: Path) -> None:
+    parts = [function("f", "s_nop 0\n"), function("g", "s_setpc_b64 s[30:31]\n"), kernel("k", CALL)]
+    assert [program.name for program in read_file(file(tmp_path, *parts)).programs] == ["f", "g", "k"]
+    assert prove_file(tmp_path / "k.s").claims[-1].status == UNKNOWN
+
+
+def test_functions_that_call_each_other_without_a_kernel(tmp_path: Path) -> None:
+    """Where all are called by others, each is judged alone; else those that no other one names, with what they call."""
+    both = [function("f", "s_call_b64 s[30:31], g\ns_setpc_b64 s[34:35]\n"),
+            function("g", "s_call_b64 s[30:31], f\ns_setpc_b64 s[34:35]\n")]
+    assert [program.name for program in read_file(file(tmp_path, *both)).programs] == ["f", "g"]
+    top = function("top", "s_call_b64 s[36:37], f\ns_setpc_b64 s[38:39]\n")
+    assert [program.name for program in read_file(file(tmp_path, *both, top)).programs] == ["top"]
