@@ -40,12 +40,15 @@ class Calls:
     """The calls of a program that are followed: to a known target, from which a known return comes back.
 
     `into` has them by the block that the call ends, `returning` by each block with a return of the called code. `entered` has the blocks
-    that end with a call by the block of the called code, where the control flow has no edge between the two.
+    that end with a call by the block of the called code, where the control flow has no edge between the two. `jumps` are those of
+    s_setpc_b64 that are no returns, as long jumps and last calls are: the block where each goes on, by the one that it ends.
     """
 
     def __init__(self, program: Program, flow: ControlFlow) -> None:
         self._program, self._flow = program, flow
-        self.into: dict[int, KnownCall] = _calls(program, flow)
+        made = _made(program, flow)
+        self.jumps = {number: target for number, target in made.items() if program.instructions[flow.blocks[number].last].name == _JUMP}
+        self.into: dict[int, KnownCall] = _calls(program, flow, made, self.jumps)
         self.returning: dict[int, list[KnownCall]] = {}
         for call in self.into.values():
             for number in call.returns:
@@ -54,6 +57,8 @@ class Calls:
         for number, call in self.into.items():
             if call.callee not in flow.blocks[number].successors:
                 self.entered.setdefault(call.callee, []).append(number)
+        for number, target in self.jumps.items():
+            self.entered.setdefault(target, []).append(number)
 
     def call(self, number: int, successor: int) -> KnownCall | None:
         """The call over whose returns a block leads to its successor; None where the edge is gone along as it is."""
@@ -66,6 +71,8 @@ class Calls:
         call = self.into.get(block.number)
         if call is not None and call.callee not in block.successors:
             found.append((block.number, call.callee))
+        if block.number in self.jumps:
+            found.append((block.number, self.jumps[block.number]))
         return found + [(call.block, call.back) for call in self.returning.get(block.number, ())]
 
     def unknown_ways(self) -> list[int]:
@@ -76,10 +83,10 @@ class Calls:
         outside = {block.number for block in flow.blocks if _leads_outside(program, program.instructions[block.last].target)}
         if not flow.indirect and not outside:
             return []
-        passed = {number: (call.back,) for number, call in self.into.items()}
+        passed = {number: (call.back,) for number, call in self.into.items()} | _alone(self.jumps)
         entry = flow.block_of[program.labels[program.entry]] if program.entry else 0
         frames = [(_reached(flow.blocks, first, passed), frozenset[int]()) for first in {0, entry}]
-        indirect = {flow.block_of[position] for position in flow.indirect} - self.into.keys() | outside
+        indirect = {flow.block_of[position] for position in flow.indirect} - self.into.keys() - self.jumps.keys() | outside
         found: set[int] = set()
         entered: set[int] = set()
         while frames:
@@ -109,28 +116,37 @@ def _leads_outside(program: Program, target: str | None) -> bool:
     return target is not None and program.labels.get(target, len(program)) >= len(program)
 
 
-def _calls(program: Program, flow: ControlFlow) -> dict[int, KnownCall]:
+def _alone(jumps: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
+    return {number: (target,) for number, target in jumps.items()}
+
+
+def _made(program: Program, flow: ControlFlow) -> dict[int, int]:
+    """The blocks where calls and jumps to computed addresses go, by the block that each ends, where the code makes the address."""
+    instructions = program.instructions
+    made = code_addresses(program, flow)
+    if not made or instructions[0].address is None:
+        return {number: flow.block_of[target] for number, target in made.items() if target < len(instructions)}
+    starts = {instructions[block.first].address: block.number for block in flow.blocks}
+    return {number: starts[target] for number, target in made.items() if target in starts}
+
+
+def _calls(program: Program, flow: ControlFlow, made: Mapping[int, int], known_jumps: Mapping[int, int]) -> dict[int, KnownCall]:
     instructions, blocks = program.instructions, flow.blocks
     targets: dict[int, tuple[int, int]] = {}
     calling = [block for block in blocks if instructions[block.last].name in CALLS and block.successors]
-    made = code_addresses(program, flow) if calling else {}
-    starts = {instructions[block.first].address: block.number for block in blocks} if made else {}
     for block in calling:
         back = block.successors[0]
-        callee = block.successors[1] if len(block.successors) == 2 else None
-        if callee is None and block.number in made:
-            address = made[block.number]
-            callee = starts.get(address) if instructions[0].address is not None else flow.block_of[address]
+        callee = block.successors[1] if len(block.successors) == 2 else made.get(block.number)
         if callee is not None:
             targets[block.number] = callee, back
     if not targets:
         return {}
-    entering = {number: (*blocks[number].successors, callee) for number, (callee, _) in targets.items()}
-    passed = {number: (back,) for number, (_, back) in targets.items()}
+    entering = {number: (*blocks[number].successors, callee) for number, (callee, _) in targets.items()} | _alone(known_jumps)
+    passed = {number: (back,) for number, (_, back) in targets.items()} | _alone(known_jumps)
     found = {}
     for number, (callee, back) in targets.items():
         body = _reached(blocks, callee, passed)
-        jumps = [other for other in sorted(body) if instructions[blocks[other].last].name == _JUMP]
+        jumps = [other for other in sorted(body) if instructions[blocks[other].last].name == _JUMP and other not in known_jumps]
         addresses = _holders(instructions, blocks, body, instructions[blocks[number].last].writes)
         returns = tuple(other for other in jumps if instructions[blocks[other].last].reads in addresses)
         if returns:

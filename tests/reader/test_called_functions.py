@@ -50,6 +50,21 @@ def test_what_is_in_flight_goes_over_calls_between_functions(call: str, called: 
         [path.read_text().split("\n").index("v_mov_b32 v3, v1") + 1] * (status == REFUTED)
 
 
+@pytest.mark.parametrize(("code", "status"), [
+    ("", PROVEN), (USE, REFUTED), (WAIT + USE, PROVEN), (USE + WAIT, REFUTED), ("s_cbranch_scc0 f\n", PROVEN), (POINTER, UNKNOWN)])
+@pytest.mark.parametrize("called", [False, True])
+def test_jumps_to_addresses_by_position_are_followed(code: str, status: str, called: bool, tmp_path: Path) -> None:
+    """A long jump of a kernel, and a function whose last call is a jump: g returns to the caller of f."""
+    jump = RELATIVE.replace("f@", "g@").replace("s_swappc_b64 s[30:31], s[4:5]", "s_setpc_b64 s[4:5]")
+    last = "s_setpc_b64 s[30:31]\n" if called else "s_waitcnt vmcnt(0)\ns_endpgm\n"
+    path = file(tmp_path, function("g", code + last), function("f", jump), kernel("k", CALL if called else jump))
+    assert prove_file(path).claims[-1].status == status
+    # What g leaves in flight comes back to the kernel.
+    load = file(tmp_path, function("g", "global_load_dword v1, v2, s[0:1]\n" + last), function("f", jump),
+                kernel("k", f"{WAIT}{CALL}{USE}" if called else jump))
+    assert prove_file(load).claims[-1].status == (REFUTED if called else PROVEN)
+
+
 def test_kernels_share_functions_and_others_stay_alone(tmp_path: Path) -> None:
     """A function is part of each kernel that comes to it, by way of another too. A finding in it is told once."""
     load = "global_load_dword v1, v2, s[0:1]\n"

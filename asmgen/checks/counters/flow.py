@@ -107,12 +107,12 @@ class WaitFlow(WaitSteps):
             number: frozenset(position for inside in call.inside for position in range(blocks[inside].first, blocks[inside].last + 1)
                               if self.operations[position].counters) for number, call in calls.into.items()}
         """By block that ends with a call that is followed, the memory operations of the code that it runs."""
-        if not calls.into:
+        if not calls.into and not calls.jumps:
             return
-        self.followed = frozenset(blocks[number].last for number in (*calls.into, *calls.returning))
+        self.followed = frozenset(blocks[number].last for number in (*calls.into, *calls.returning, *calls.jumps))
         unknown = any(operation.leaves == "call" and position not in self.followed for position, operation in enumerate(self.operations))
         self.leftover = {blocks[number].last: frozenset().union(*(self._issued[call.block] for call in into if unknown))
-                         for number, into in calls.returning.items()}
+                         for number, into in calls.returning.items()} | {blocks[number].last: frozenset() for number in calls.jumps}
 
     def _entry_of(self, block: Block) -> Ledger:
         ledger = Ledger(self.watching)

@@ -60,7 +60,7 @@ def find_route(program: Program, flow: ControlFlow, operations: list[Operation],
             operation = operations[position]
             if position == consumer:
                 found.append(Route(True, newer, lanes, counted))
-            leaves = operation.leaves and number not in calls.into and number not in calls.returning
+            leaves = operation.leaves and number not in calls.into and number not in calls.returning and number not in calls.jumps
             if position in (consumer, producer) or leaves or source.arrives & touches[position]:
                 alive = False
                 break
@@ -96,7 +96,7 @@ def _ways(calls: Calls, number: int, successors: tuple[int, ...], backs: tuple[i
         return (call.callee,), (*backs, call.back)
     callers = calls.returning.get(number)
     if callers is None:
-        return successors, backs
+        return (calls.jumps[number],) if number in calls.jumps else successors, backs
     if backs:
         return backs[-1:], backs[:-1]
     return (callers[0].back,) if len(callers) == 1 else (), ()
