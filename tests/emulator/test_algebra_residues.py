@@ -9,7 +9,21 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.algebra.elements import Elements
-from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, P, Q, Residues, power
+from asmgen.emulator.algebra.residues import (
+    HAS_E,
+    HAS_P,
+    HAS_Q,
+    LN_2,
+    LOG2_E,
+    STANDARD,
+    Constants,
+    P,
+    Q,
+    Residues,
+    inverted,
+    power,
+    powers_of_two,
+)
 
 BOTH = HAS_Q | HAS_P
 
@@ -132,6 +146,8 @@ def test_compiled_code_finds_the_same_residues(monkeypatch: pytest.MonkeyPatch) 
             monkeypatch.setattr(f"asmgen.emulator.algebra.{module}.loaded", lambda compiled=compiled: compiled)
         numbers = [table.numbers(one, "f32", lambda: 1.0) for one in (ids, ids[:, ::2], whole, whole[0, 0])]
         found.append([getattr(one, name) for one in numbers for name in ("q", "p", "e", "has")] +
-                     [power(base, exponent, P) for exponent in (base[0], P - 2, 0)])
+                     [power(base, exponent, P) for exponent in (base[0], P - 2, 0)] +
+                     [powers_of_two(one) for one in (q, q[:, ::2], q[0, 0], np.array([0, 1, Q - 1], np.uint64))] +
+                     [inverted(one, P) for one in (p, p[:, ::2], p[0, :1], p[0, :0], np.array([0, 1, P, P - 1, 5, 0], np.uint64))])
     for one, other in zip(*found, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape and (one == other).all()

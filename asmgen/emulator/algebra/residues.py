@@ -37,11 +37,18 @@ def _powers_of_two(modulus: int, least: int, most: int) -> Words:
 
 _LEAST, _MOST = -1200, 1100  # exponents of finite doubles and of their mantissas' last bits
 _TWO = {modulus: _powers_of_two(modulus, _LEAST, _MOST) for modulus in (Q, P)}
-_TABLES = [np.array([pow(2, n << _CHUNK * part, P) for n in range(1 << _CHUNK)], np.uint64) for part in range(3)]
+_TABLES = np.array([[pow(2, n << _CHUNK * part, P) for n in range(1 << _CHUNK)] for part in range(3)], np.uint64)
 
 
 def powers_of_two(exponents: Words) -> Words:
     """2**x modulo p of residues x modulo q."""
+    if loaded():
+        from asmgen.emulator.algebra import power_kernels
+
+        exponents = np.asarray(exponents, np.uint64)
+        found = np.empty(exponents.shape, np.uint64)
+        power_kernels.powers_of_two(exponents.reshape(-1), _TABLES, _CHUNK, _P, found.reshape(-1))
+        return found
     mask = np.uint64((1 << _CHUNK) - 1)
     result: Words = _TABLES[0][exponents & mask]
     for part in (1, 2):
@@ -70,6 +77,17 @@ def power(base: Words, exponent: Words | int, modulus: int) -> Words:
         result = np.where(left & np.uint64(1), result * base % by, result)
         base, left = base * base % by, left >> np.uint64(1)
     return result
+
+
+def inverted(numbers: Words, modulus: int) -> Words:
+    """1/x modulo a prime; of 0 it is 0."""
+    if not loaded():
+        return power(numbers, modulus - 2, modulus)
+    from asmgen.emulator.algebra import power_kernels
+
+    found = np.empty(numbers.shape, np.uint64)
+    power_kernels.inverses(numbers.flatten(), np.uint64(modulus), found.reshape(-1))
+    return found
 
 
 @lru_cache(maxsize=256)
@@ -174,7 +192,7 @@ class Residues:
         return Residues.of((self.q + other.q) % _Q, (self.p + other.p) % _P, e, both | logarithm)
 
     def __neg__(self) -> Residues:
-        e = power(self.e, P - 2, P) if (self.has & HAS_E).any() else self.e
+        e = inverted(self.e, P) if (self.has & HAS_E).any() else self.e
         return Residues.of((_Q - self.q) % _Q, (_P - self.p) % _P, e, self.has)
 
     def __sub__(self, other: Residues) -> Residues:
@@ -213,7 +231,7 @@ class Residues:
     def reciprocal(self) -> Residues:
         """1/x; of 0 it is missing."""
         has = self.has & np.where(self.q != 0, HAS_Q, 0).astype(np.uint8) | self.has & np.where(self.p != 0, HAS_P, 0).astype(np.uint8)
-        return Residues.of(power(self.q, Q - 2, Q), power(self.p, P - 2, P), 0, has)
+        return Residues.of(inverted(self.q, Q), inverted(self.p, P), 0, has)
 
     def hashed(self, name: str) -> Residues:
         """A function that nothing is known of but its name: a keyed hash of each residue, for kernels and references alike."""
