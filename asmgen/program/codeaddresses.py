@@ -43,7 +43,11 @@ def code_addresses(program: Program, flow: ControlFlow) -> dict[int, int]:
         # What is called begins with values that nobody knows, also where other code runs into it.
         called = {starts[target] if target in starts else flow.block_of[target] for target in found.values()
                   if target in starts or instructions[0].address is None and target < len(instructions)}
-        if called <= words.entries:
+        blocks_of = {number: starts[target] if instructions[0].address is not None else flow.block_of[target]
+                     for number, target in found.items() if target in starts or instructions[0].address is None}
+        if not words.keeps_nothing and words.may_recur(blocks_of):
+            words.keeps_nothing = True
+        elif called <= words.entries:
             return found
         words.entries |= called
 
@@ -62,7 +66,10 @@ class _ConstantWords:
         self.entries |= {block.successors[1] for block in blocks if instructions[block.last].name in CALLS and len(block.successors) > 1}
         if program.entry:
             self.entries.add(flow.block_of[program.labels[program.entry]])
+        self._group = [0] * len(blocks)
         self._lost = self._lost_in_calls()
+        self.keeps_nothing = False
+        """Whether no register is taken to be the same after a call, as where a function may come to run in itself."""
 
     def targets(self, asked: Iterable[Block]) -> dict[int, int]:
         """Where blocks go on that end at a computed address."""
@@ -111,7 +118,7 @@ class _ConstantWords:
                 _forget(instruction, state)
             state.update(made)
         if end > block.last and instructions[block.last].name in CALLS:
-            lost = self._lost[block.number]
+            lost = -1 if self.keeps_nothing else self._lost[block.number]
             for key in [key for key in state if key == _SCC or not isinstance(key, str) and lost & _mask(key)]:
                 del state[key]
 
@@ -194,8 +201,29 @@ class _ConstantWords:
             for instruction in self._program.instructions[block.first:block.last + 1]:
                 if not _restores(instruction):
                     writes[root(number)] = writes.get(root(number), 0) | instruction.writes
+        self._group = [root(number) for number in range(len(group))]
         others = {one: _union(mask for other, mask in writes.items() if other != one) for one in writes}
-        return [others[root(number)] for number in range(len(group))]
+        return [others[one] for one in self._group]
+
+    def may_recur(self, found: Mapping[int, int]) -> bool:
+        """Whether a function may call itself, also by way of others; `found` are the blocks to which computed addresses lead."""
+        called: dict[int, set[int]] = {}
+        for block in self._flow.blocks:
+            name = self._program.instructions[block.last].name
+            targets = set(block.successors) - set(self._following[block.number])
+            targets |= {found[block.number]} if block.number in found else set()
+            if name == "s_swappc_b64" and not targets:
+                return True
+            called.setdefault(self._group[block.number], set()).update(self._group[target] for target in targets)
+        for one in called:
+            seen, waiting = set(called[one]), list(called[one])
+            while waiting:
+                more = called.get(waiting.pop(), set()) - seen
+                seen |= more
+                waiting += more
+            if one in seen:
+                return True
+        return False
 
 
 def _union(masks: Iterable[int]) -> int:

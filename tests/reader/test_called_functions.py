@@ -65,6 +65,16 @@ def test_jumps_to_addresses_by_position_are_followed(code: str, status: str, cal
     assert prove_file(load).claims[-1].status == (REFUTED if called else PROVEN)
 
 
+def test_a_function_that_calls_itself_keeps_no_address(tmp_path: Path) -> None:
+    """g has s[4:5] changed when the inner run of it comes back, so what it calls then is not known."""
+    address = RELATIVE[:RELATIVE.index("s_swappc")]
+    inner = f"{address}s_cbranch_scc0 out\ns_call_b64 s[30:31], g\n{POINTER}out:\ns_mov_b64 s[4:5], s[8:9]\ns_setpc_b64 s[30:31]\n"
+    for name, status in (("g", UNKNOWN), ("h", PROVEN)):
+        parts = [function("f", "s_setpc_b64 s[30:31]\n"), function("h", "s_setpc_b64 s[30:31]\n"),
+                 function("g", inner.replace("], g", f"], {name}")), kernel("k", CALL.replace("f", "g"))]
+        assert prove_file(file(tmp_path, *parts)).claims[-1].status == status
+
+
 def test_kernels_share_functions_and_others_stay_alone(tmp_path: Path) -> None:
     """A function is part of each kernel that comes to it, by way of another too. A finding in it is told once."""
     load = "global_load_dword v1, v2, s[0:1]\n"
