@@ -240,6 +240,8 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
         return {} if one is None or other is None or scc is None else {bit: np.where(scc != 0, one, other)}
     if name in ("s_cmov_b32", "s_cmovk_i32"):
         new, old, scc = state.scalar(sources[0]), state.scalar(target), state.known.get(SCC_BIT)
+        if name == "s_cmovk_i32" and new is not None:
+            new = _SCALAR["s_movk_i32"](new) & WORD
         return {} if new is None or old is None or scc is None else {bit: np.where(scc != 0, new, old)}
     if name == "v_readlane_b32":
         value, lane = state.vector(sources[0]), state.scalar(sources[1])

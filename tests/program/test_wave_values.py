@@ -188,6 +188,16 @@ def test_parts_of_registers_are_taken_where_the_result_is_whole(code: str, value
     assert found == (None if value is None else [[value] * 64])
 
 
+@pytest.mark.parametrize(("move", "value"), [
+    ("s_cmovk_i32 s5, 0x8000", 0xFFFF8000), ("s_cmovk_i32 s5, -2", 0xFFFFFFFE), ("s_cmovk_i32 s5, 0x7fff", 0x7FFF),
+    ("s_cmov_b32 s5, 0x8000", 0x8000)])
+def test_a_short_constant_that_moves_if_scc_is_set_has_its_sign(move: str, value: int) -> None:
+    """Written as 0x8000 it is negative, as the emulator has it."""
+    for compared, expected in ((1, value), (0, 3)):
+        program = of(f"s_mov_b32 s5, 3\ns_cmp_eq_u32 s5, {2 + compared}\n{move}\ns_endpgm")
+        assert known(program, 3, SGPR_BIT + 5) == [expected] * 4
+
+
 def test_the_first_of_the_lanes_that_run_is_known() -> None:
     """As clang elects the lane that does an atomic for all: what the other lanes of v1 held does not matter."""
     program = of("v_cmp_lt_u32 vcc, 40, v0\ns_and_saveexec_b64 s[4:5], vcc\nv_mbcnt_lo_u32_b32 v1, exec_lo, 0\n"
