@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from asmgen.author.contract.contract import KernelContract, Parameter
@@ -15,7 +16,7 @@ from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
 from asmgen.kernels.registry import family
 from asmgen.reader.assembly import read_text
 from asmgen.tools.proofs.addressrun import AddressReport, run_addresses
-from asmgen.tools.proofs.disjointwrites import WriteCheck
+from asmgen.tools.proofs.disjointwrites import WriteCheck, one_number
 from asmgen.tools.proofs.proof import PROVEN, REFUTED, UNKNOWN
 from asmgen.tools.proofs.proofclasses import given_launches
 from asmgen.tools.proofs.writeclaim import further_launches, larger_launches, write_claim
@@ -155,3 +156,26 @@ def test_a_stride_stays_as_large_as_its_rows() -> None:
     for launch in larger_launches(contract, build):
         values = contract.resolve_run({**build, **launch})
         assert int(values["ldd"]) >= int(values["n"])
+
+
+@pytest.mark.parametrize("most", [3, 1 << 21, 1 << 40, (1 << 63) - 1])
+def test_rows_have_one_number_where_all_their_columns_are_equal(most: int) -> None:
+    rng = np.random.default_rng(most % 1009)
+    few = rng.integers(-most, most, (12, 5))
+    rows = few[rng.integers(0, 12, 300)]
+    rows[:, 2] = few[rng.integers(0, 12, 300), 2]
+    found, (_, back) = one_number(list(rows.T)), np.unique(rows, axis=0, return_inverse=True)
+    _, ranks = np.unique(found, return_inverse=True)
+    assert ranks.tolist() == back.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(("further", "meet"), [(256, False), (508, True), (512, True)])
+def test_stores_that_differ_in_a_constant_are_told_apart(further: int, meet: bool) -> None:
+    """Rows of 512 bytes: the second store's 256 bytes are in the same row, or in the next workgroup's."""
+    check = stored(rows, 512, by=("buffer_store_dword",) * 2)
+    algebra, (first, second) = check.report.algebra, check.report.sequences
+    (term,) = second.terms
+    assert term is not None
+    both = [replace(first, waves=(0, 1)), replace(second, waves=(0, 1), terms=(algebra.add(term, algebra.number(further)),))]
+    check.report.sequences = both  # type: ignore[misc]
+    assert (check.overlap() is not None, check.lost) == (meet, "")

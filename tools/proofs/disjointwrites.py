@@ -10,7 +10,7 @@ launch itself are compared too.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from asmgen.emulator.terms.accesses import AddressSequence
 from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.isa.arch import LANES
 from asmgen.tools.proofs.addressrun import AddressReport
+from asmgen.tools.proofs.exactnumbers import HOLDS, Numbers
 from asmgen.tools.proofs.termvalues import Makings, TermValues, word_of
 
 _ITEM = "item."
@@ -78,6 +79,8 @@ class WriteCheck:
     lost: str = ""
     stores: int = 0
     _known: dict[tuple[tuple[int, ...], tuple[int, ...]], TermValues] = field(default_factory=dict)
+    _moving: dict[tuple[tuple[int, ...], tuple[int, ...], Term], Numbers] = field(default_factory=dict)
+    """What terms are without their constants, by waves and strides: stores side by side differ in the constant alone."""
 
     def __post_init__(self) -> None:
         self._algebra = self.report.algebra
@@ -126,10 +129,10 @@ class WriteCheck:
         pointers = sorted({self._pointers[number] for monomial, _ in term for number in monomial if number in self._pointers})
         if len(pointers) != 1:
             raise ValueError(f"{len(pointers)} pointers")
-        parts = self._parts(term)
-        used = [place for place, number in enumerate(self._strides) if number in parts]
-        waves = sequence.waves
+        parts, waves = self._makings.of(term), sequence.waves
+        used = [place for place, number in enumerate(self._strides) if parts >> number & 1]
         self._known = {key: values for key, values in self._known.items() if key[0] in (waves, waves[:1])}  # others take memory
+        self._moving = {key: values for key, values in self._moving.items() if key[0] in (waves, waves[:1])}
         base = self._lane_values(term, waves, self._ones)
         each = {place: self._lane_values(term, waves, self._with({place: 2})) - base for place in used}
         self._assert_affine(term, waves[:1], base[:1], {place: one[:1] for place, one in each.items()})
@@ -139,9 +142,9 @@ class WriteCheck:
         starts = (base - sum(each.values(), none) - _POINTER).reshape(-1)
         addresses = (self._lane_values(term, waves, self._launched) - _POINTER).reshape(-1)
         groups = np.repeat(np.array(waves, np.int64) // self._waves, LANES)
-        here = self._in_range(sequence, place, _WIDER).reshape(-1)
+        here, own = (inside.reshape(-1) for inside in self._in_range(sequence, place))
         active = [self.report.lanes.get((id(sequence.instruction), wave), {}).get(term, np.ones(LANES, bool)) for wave in waves]
-        now = self._in_range(sequence, place, (1,)).reshape(-1) & np.concatenate(active)
+        now = own & np.concatenate(active)
         width = max(int(row.bytes), 1)
         return _Written(pointers[0], sequence.instruction.text, groups[here], flat[here], starts[here], addresses[now], groups[now], width,
                         row.kind == "atomic")
@@ -159,28 +162,35 @@ class WriteCheck:
             if (self._lane_values(term, waves, self._with(others)) != expected).any():
                 raise ValueError("a stride that it is not affine in")
 
-    def _in_range(self, sequence: AddressSequence, place: int, factors: tuple[int, ...]) -> Array:
-        """The lanes of each wave that a buffer's end does not leave out, with the launch's strides times one of some factors: what it
-        leaves out writes nothing. All, where that is not known."""
-        inside, alike = np.ones((len(sequence.waves), LANES), bool), dict[tuple[Term, Term], list[int]]()
+    def _in_range(self, sequence: AddressSequence, place: int) -> tuple[Array, Array]:
+        """The lanes of each wave that a buffer's end does not leave out: with one of some multiples of the launch's strides, and with
+        these themselves. What it leaves out writes nothing. All, where that is not known."""
+        wider, own = np.ones((2, len(sequence.waves), LANES), bool)
+        alike = dict[tuple[Term, Term], list[int]]()
         for row, wave in enumerate(sequence.waves):
             beside = [self._beside.get((id(sequence.instruction), wave, what), []) for what in ("offset", "records")]
             terms = [parts[0].terms[place] for parts in beside if len(parts) == 1 and place < len(parts[0].terms)]
             if len(terms) == len(beside) and terms[0] is not None and terms[1] is not None:
                 alike.setdefault((terms[0], terms[1]), []).append(row)
         for (first, last), rows in alike.items():
-            inside[rows] = False
-            for times in factors:
-                wider = tuple(times * one for one in self._launched)
-                offset, records = (self._lane_values(term, sequence.waves, wider)[rows] for term in (first, last))
-                inside[rows] |= offset % WORD < records % WORD
-        return inside
+            inside = [offset[rows] % WORD < records[rows] % WORD for offset, records in (
+                (self._lane_values(term, sequence.waves, tuple(times * one for one in self._launched)) for term in (first, last))
+                for times in _WIDER)]
+            wider[rows], own[rows] = np.logical_or.reduce(inside), inside[_WIDER.index(1)]
+        return wider, own
 
     def _lane_values(self, term: Term, waves: tuple[int, ...], strides: tuple[int, ...]) -> Array:
         """What a term is in each lane of some waves, with these strides, [waves, 64]. Raises OverflowError for numbers beyond 64 bits."""
-        if (waves, strides) not in self._known:
-            self._known[waves, strides] = TermValues(self._makings, self._launch(waves, strides), LANES * len(waves))
-        return np.asarray(self._known[waves, strides].of(term)).astype(np.int64).reshape(len(waves), LANES)
+        moving = tuple(part for part in term if part[0])
+        constant = sum(factor for monomial, factor in term if not monomial)
+        found = self._moving.get((waves, strides, moving))
+        if found is None:
+            if (waves, strides) not in self._known:
+                self._known[waves, strides] = TermValues(self._makings, self._launch(waves, strides), LANES * len(waves))
+            found = self._moving[waves, strides, moving] = np.asarray(self._known[waves, strides].of(moving))
+        if found.dtype == object or abs(constant) >= HOLDS or int(np.abs(found).max(initial=0)) >= HOLDS:
+            found = found.astype(object)  # the sum may be beyond 64 bits
+        return np.asarray(found + constant).astype(np.int64).reshape(len(waves), LANES)
 
     def _launch(self, waves: tuple[int, ...], strides: tuple[int, ...]) -> dict[int, Array]:
         """What the launch gives to the lanes of waves."""
@@ -198,18 +208,6 @@ class WriteCheck:
         known |= dict(zip(self._strides, strides, strict=True))
         return {number: np.broadcast_to(np.asarray(value, np.int64), items.shape) for number, value in known.items()}
 
-    def _parts(self, term: Term) -> set[int]:
-        """The variables that a term is made of."""
-        found, waiting = set[int](), [number for monomial, _ in term for number in monomial]
-        while waiting:
-            number = waiting.pop()
-            if number not in found:
-                found.add(number)
-                variable = self._algebra.variables[number]
-                waiting += variable.bits
-                waiting += [inner for one in variable.made_of if isinstance(one, tuple) for monomial, _ in one for inner in monomial]
-        return found
-
 
 def _shared(parts: list[_Written]) -> Overlap | None:
     """Bytes of one array that two workgroups write: for all strides, or with the launch's own."""
@@ -220,25 +218,38 @@ def _shared(parts: list[_Written]) -> Overlap | None:
 def _same_cells(parts: list[_Written], located: list[tuple[Array, Array, Array]]) -> Overlap | None:
     """The first (rows, byte) of two workgroups, one of which stores; `located` are the rows, first bytes and workgroups of each part."""
     unit = math.gcd(*(one.width for one in parts), *(int(np.gcd.reduce(starts)) for _, starts, _ in located))
-    cells = []
-    for number, (one, (rows, starts, workgroups)) in enumerate(zip(parts, located, strict=True)):
-        count = one.width // unit
-        place = (starts // unit)[:, None] + np.arange(count)
-        cells.append(np.column_stack([np.repeat(rows, count, axis=0), place.reshape(-1), np.repeat(workgroups, count),
-                                      np.full(place.size, number)]))
-    every = np.concatenate(cells)
-    every = every[np.lexsort(every.T[-2::-1])]
-    if not len(every):
+    counts = [one.width // unit for one in parts]
+    rows = np.concatenate([np.repeat(rows, count, axis=0) for count, (rows, _, _) in zip(counts, located, strict=True)])
+    places = np.concatenate([((starts // unit)[:, None] + np.arange(count)).reshape(-1)
+                             for count, (_, starts, _) in zip(counts, located, strict=True)])
+    if not len(places):
         return None
-    begins = np.flatnonzero(np.concatenate([[True], (every[1:, :-2] != every[:-1, :-2]).any(axis=1)]))
-    ends = np.append(begins[1:], len(every)) - 1
-    stored = ~np.array([one.atomic for one in parts])[every[:, -1]]
-    shared = (every[begins, -2] != every[ends, -2]) & np.logical_or.reduceat(stored, begins)
+    groups = np.concatenate([np.repeat(groups, count) for count, (_, _, groups) in zip(counts, located, strict=True)])
+    numbers = np.repeat(np.arange(len(parts)), [count * len(starts) for count, (_, starts, _) in zip(counts, located, strict=True)])
+    cells = one_number([*rows.T, places])
+    order = np.argsort(cells)
+    begins = np.flatnonzero(np.diff(cells[order], prepend=cells[order[0]] - 1))
+    stored, by = ~np.array([one.atomic for one in parts])[numbers], groups[order]
+    shared = (np.minimum.reduceat(by, begins) != np.maximum.reduceat(by, begins)) & np.logical_or.reduceat(stored[order], begins)
     if not shared.any():
         return None
-    cell = slice(begins[int(np.argmax(shared))], ends[int(np.argmax(shared))] + 1)
-    store = every[cell][int(np.argmax(stored[cell]))]
-    other = next(one for one in every[cell] if one[-2] != store[-2])
-    first, second = sorted((store, other), key=lambda one: int(one[-2]))
-    return Overlap(parts[0].array, int(first[-2]), int(second[-2]), parts[int(second[-1])].text)
+    same = np.flatnonzero(cells == cells[order[begins[int(np.argmax(shared))]]])
+    same = same[np.argsort(groups[same], kind="stable")]
+    store = same[int(np.argmax(stored[same]))]
+    other = next(one for one in same if groups[one] != groups[store])
+    first, second = sorted((store, other), key=lambda one: int(groups[one]))
+    return Overlap(parts[0].array, int(groups[first]), int(groups[second]), parts[int(numbers[second])].text)
 
+
+def one_number(columns: Sequence[Array]) -> Array:
+    """A number for each row of some columns, ordered as the rows are: equal where these are equal in all columns, and only there. Columns
+    are digits of it; where 63 bits do not hold these, numbers so far and the next column are their ranks."""
+    found, size = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        low = int(column.min())
+        span = int(column.max()) - low + 1
+        if size * span >= 1 << 63:
+            found, column = (np.unique(one, return_inverse=True)[1].reshape(-1).astype(np.int64) for one in (found, column))
+            low, size, span = 0, int(found.max()) + 1, int(column.max()) + 1
+        found, size = found * span + (column - low), size * span
+    return found
