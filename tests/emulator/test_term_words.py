@@ -247,3 +247,25 @@ def test_what_is_made_of_a_variable_many_times_is_replaced_once() -> None:
 
     found = algebra.replaced(term, {given[0][0][0]: algebra.number(3)}, again)
     assert found is not None and found != term and len(made) == 50
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("alike", [True, False])
+def test_an_operation_is_applied_to_each_combination_of_terms(count: int, alike: bool) -> None:
+    """As one by one, for sources of one number for all lanes, of one for each wave, and of others in each lane."""
+    table, rng = TermTable(), np.random.default_rng(count)
+    numbers = [table.number(table.algebra.variable(f"x{number}", 0, 9)) for number in range(4)] + [UNKNOWN]
+    sources = [rng.choice(numbers[:1] if alike else numbers, shape).astype(np.uint32) for shape in ((3, LANES), (3, 1), (1, 1))[:count]]
+
+    def make(*terms: Term) -> Term:
+        total: Term = ()
+        for place, term in enumerate(terms):
+            total = table.algebra.add(total, term, 10 ** place)
+        return total
+
+    found = table.applied(("sum",), make, *sources)
+    for row in np.ndindex(3, LANES):
+        own = [int(np.broadcast_to(one, (3, LANES))[row]) for one in sources]
+        given = [table.terms[number] for number in own]
+        expected = UNKNOWN if UNKNOWN in own else table.number(make(*(term for term in given if term is not None)))
+        assert found[row] == expected

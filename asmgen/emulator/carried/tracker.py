@@ -22,8 +22,7 @@ from asmgen.emulator.carried.moves import bind_move
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.machine.state import Group, Machine
-from asmgen.emulator.shadow.undefineduses import use_of
-from asmgen.isa.registers import SGPR_BIT
+from asmgen.emulator.shadow.undefineduses import scalars_in, use_of, vectors_in
 from asmgen.program.program import Instruction
 
 FULL = 1 << 22
@@ -178,4 +177,4 @@ class HandleFollower:
 
 def _registers(mask: int, shadow: Machine) -> tuple[list[int], list[int]]:
     """Vector and scalar registers of a set."""
-    return [bit for bit in range(shadow.registers - 1) if mask >> bit & 1], [bit for bit in range(128) if mask >> bit + SGPR_BIT & 1]
+    return vectors_in(mask, shadow.registers - 1), scalars_in(mask)

@@ -8,7 +8,7 @@ from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.isa.opcode import implicit_reads, is_lds_dma
 from asmgen.isa.operands import Operand, Special
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import NAMED, Modified, Reg, v
+from asmgen.isa.registers import NAMED, SGPR_BIT, Modified, Reg, v
 from asmgen.program.program import Instruction
 
 ADDRESSES = frozenset({"vaddr", "addr", "saddr", "srsrc", "soffset", "sbase"})
@@ -19,6 +19,7 @@ _ACCUMULATES = ("v_fmac_", "v_mac_", "v_dot2c_", "v_dot4c_", "v_dot8c_", "v_pk_f
 _KEEPS_M0 = "s_set_gpr_idx_"
 _SCALAR_FLAGS = {"src_scc": NAMED["scc"], "src_vccz": NAMED["vcc"]}
 _EXEC = NAMED["exec"].mask
+SCALARS = 128
 # Vector instructions that EXEC does not hold back.
 _ALL_LANES = frozenset({"mfma", "readlane", "writelane"})
 
@@ -43,6 +44,25 @@ def use_of(instruction: Instruction, accum_offset: int) -> Use:
     if known is None or known[0] != accum_offset:
         known = kept["_use"] = accum_offset, _use(instruction, accum_offset)
     return known[1]
+
+
+def vectors_in(mask: int, registers: int) -> list[int]:
+    """Those of the first so many vector registers that are in a set, ascending."""
+    return _ones(mask & (1 << registers) - 1)
+
+
+def scalars_in(mask: int) -> list[int]:
+    """The scalar registers that are in a set, ascending, with those of names."""
+    return _ones(mask >> SGPR_BIT & (1 << SCALARS) - 1)
+
+
+def _ones(mask: int) -> list[int]:
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
 
 
 def _use(instruction: Instruction, accum_offset: int) -> Use:

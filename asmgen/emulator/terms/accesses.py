@@ -72,23 +72,37 @@ class AccessTerms:
         machine = carrier.machine
         changes = instruction.opcode.memory is not None and instruction.opcode.memory.kind != "load"
 
+        number, met_of = id(instruction), dict[int, list[int]]()
+
         def step(group: Group) -> None:
             first = machine.first_workgroup * (machine.waves // machine.workgroups)
-            lanes, waves = group.lanes(), (group.waves + first).tolist()
-            for wave, active in zip(waves, np.logical_or.reduce(lanes, axis=1).tolist(), strict=True):
-                if active:
-                    self.met.setdefault((id(instruction), wave), []).append(len(self.branches.by_wave.get(wave, ())))
+            lanes, waves, branches = group.lanes(), (group.waves + first).tolist(), self.branches.by_wave
+            for wave in waves if group.mask is None else (group.waves[np.logical_or.reduce(lanes, axis=1)] + first).tolist():
+                met = met_of.get(wave)
+                if met is None:
+                    met = met_of[wave] = self.met.setdefault((number, wave), [])
+                met.append(len(branches.get(wave, ())))
             for what, terms in parts:
                 found = np.broadcast_to(terms(group), (group.size, LANES))
-                by_wave = self.executed.setdefault((id(instruction), what), {})
-                for row, (wave, ids) in enumerate(zip(waves, distinct(found, lanes), strict=True)):
-                    by_wave.setdefault(wave, []).append(tuple(ids))
-                    if changes and what == "address":
-                        own = self.lanes.setdefault((id(instruction), wave), {})
-                        for one in ids:
-                            own[one] = own.get(one, False) | (found[row] == one) & lanes[row]
+                by_wave = self.executed.setdefault((number, what), {})
+                numbers = distinct(found, lanes)
+                for wave, ids in zip(waves, map(tuple, numbers), strict=True):
+                    if wave in by_wave:
+                        by_wave[wave].append(ids)
+                    else:
+                        by_wave[wave] = [ids]
+                if changes and what == "address":
+                    self._keep_lanes(number, waves, numbers, found, lanes)
 
         return step
+
+    def _keep_lanes(self, number: int, waves: list[int], numbers: list[list[int]], found: Handles, lanes: NDArray[np.bool_]) -> None:
+        """Which lanes changed what each term of a store says; `numbers` are the terms of each wave."""
+        here = {one: (found == one) & lanes for one in set().union(*numbers)}
+        for row, (wave, ids) in enumerate(zip(waves, numbers, strict=True)):
+            own = self.lanes.setdefault((number, wave), {})
+            for one in ids:
+                own[one] = own[one] | here[one][row] if one in own else here[one][row]
 
     def sequences(self) -> Iterator[AddressSequence]:
         """All of them, waves of equal terms together. Where lanes of a wave have several terms, a sequence has those of each."""

@@ -21,7 +21,7 @@ from asmgen.emulator.hashes.nibblecells import NibbleCells
 from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.machine.state import EXEC, Group
 from asmgen.emulator.semantics import meaning
-from asmgen.emulator.shadow.undefineduses import use_of
+from asmgen.emulator.shadow.undefineduses import scalars_in, use_of, vectors_in
 from asmgen.emulator.terms.accesses import AccessTerms
 from asmgen.emulator.terms.comparisonterms import ComparisonTerms
 from asmgen.emulator.terms.decisions import DecisionTerms
@@ -29,7 +29,7 @@ from asmgen.emulator.terms.polynomials import WORD, Term
 from asmgen.emulator.terms.terminstructions import bind_comparison, bind_function, bind_scalar, bind_to_exec, bind_to_scalar, bind_vector
 from asmgen.emulator.terms.termstate import TermState
 from asmgen.emulator.terms.usedterms import UsedTerms, runs_of
-from asmgen.isa.registers import SGPR_BIT, Reg
+from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
@@ -147,8 +147,8 @@ class TermRules(Rules):
     def _written(self, instruction: Instruction, carrier: HandleCarrier, number: int) -> Action:
         """All that is written has one term: none (a value of the run) or UNKNOWN."""
         use, shadow, state = use_of(instruction, carrier.shadow.accum_offset), carrier.shadow, self.state
-        vectors = [bit for bit in range(shadow.registers - 1) if use.writes >> bit & 1]
-        scalars = [bit for bit in range(128) if use.writes >> bit + SGPR_BIT & 1]
+        vectors = vectors_in(use.writes, shadow.registers - 1)
+        scalars = scalars_in(use.writes)
         scc = "scc" in instruction.opcode.writes
         scalars += [EXEC, EXEC + 1] if use.to_exec else []
         runs = runs_of(vectors)

@@ -17,10 +17,10 @@ from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import UNKNOWN, Handles, whole
 from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine, lane_mask
 from asmgen.emulator.semantics import meaning
-from asmgen.emulator.shadow.undefineduses import use_of
+from asmgen.emulator.shadow.undefineduses import scalars_in, use_of, vectors_in
 from asmgen.emulator.terms.termstate import TermState, distinct
 from asmgen.isa.operands import Special
-from asmgen.isa.registers import SGPR_BIT, Reg
+from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
@@ -50,7 +50,7 @@ class UsedTerms:
             return None
         machine, state, shadow = carrier.machine, self.state, carrier.shadow
         use, selects = use_of(instruction, shadow.accum_offset), instruction.name.startswith(_SELECTS)
-        scalars = [bit for bit in range(128) if (use.reads | use.keeps) >> bit + SGPR_BIT & 1]
+        scalars = scalars_in(use.reads | use.keeps)
 
         def step(group: Group) -> None:
             flag = state.scc(machine, group)
@@ -69,19 +69,21 @@ class UsedTerms:
         unknown, or of which something unknown is made. Of lane masks all end."""
         use, shadow = use_of(instruction, carrier.shadow.accum_offset), carrier.shadow
         reads, act = (use.reads | use.keeps) & ~use.addresses, self._with_carries(instruction, carrier, act)
-        vectors = [bit for bit in range(shadow.registers - 1) if reads >> bit & 1]
-        scalars = [bit for bit in range(128) if reads >> bit + SGPR_BIT & 1]
+        vectors = vectors_in(reads, shadow.registers - 1)
+        scalars = scalars_in(reads)
         masks = _lane_masks(instruction, scalars)
         if not vectors and not scalars:
             return act
         plain, runs = [bit for bit in scalars if bit not in masks], runs_of(vectors)
-        results = [bit for bit in range(shadow.registers - 1) if use.writes >> bit & 1]
-        scalar_results = [bit for bit in range(128) if use.writes >> bit + SGPR_BIT & 1]
+        plain_runs = runs_of(plain)
+        results = vectors_in(use.writes, shadow.registers - 1)
+        scalar_results = scalars_in(use.writes)
 
         def step(group: Group) -> None:
             found = [ids for low, high in runs if (some := shadow.vector[low:high, group.select]).max(initial=0) > UNKNOWN
                      for ids in some if ids.max(initial=0) > UNKNOWN]
-            found += [ids[:, None] for bit in plain if (ids := shadow.scalar[bit, group.select]).max(initial=0) > UNKNOWN]
+            found += [ids[:, None] for low, high in plain_runs if (some := shadow.scalar[low:high, group.select]).max(initial=0) > UNKNOWN
+                      for ids in some if ids.max(initial=0) > UNKNOWN]
             ends = _unknown(shadow, group, vectors, plain) if found and ruled else None
             found = [ids.copy() for ids in found]
             for ids in [shadow.scalar[bit, group.select][:, None] for bit in masks]:
@@ -99,9 +101,9 @@ class UsedTerms:
     def _with_carries(self, instruction: Instruction, carrier: HandleCarrier, act: Action) -> Action:
         """The same, and before that a note of lane masks that are carries, but for those that are added to something known."""
         use, machine, shadow, state = use_of(instruction, carrier.shadow.accum_offset), carrier.machine, carrier.shadow, self.state
-        scalars = {bit for bit in range(128) if use.reads >> bit + SGPR_BIT & 1}
+        scalars = set(scalars_in(use.reads))
         pairs = sorted(scalars | {bit - 1 for bit in scalars if bit})
-        vectors = [bit for bit in range(shadow.registers - 1) if use.reads >> bit & 1] if instruction.name.startswith(_BY_CARRY) else None
+        vectors = vectors_in(use.reads, shadow.registers - 1) if instruction.name.startswith(_BY_CARRY) else None
 
         def step(group: Group) -> None:
             for first in pairs:
@@ -137,6 +139,8 @@ class UsedTerms:
     def _keep(self, where: dict[tuple[int, int], set[int]], instruction: Instruction, carrier: HandleCarrier, group: Group,
               ids: Handles) -> None:
         """Terms of waves, [waves, lanes or 1]; constants are the same in all launches."""
+        if ids.max(initial=0) <= UNKNOWN:  # most often, and nothing varies
+            return
         machine, words = carrier.machine, self.state.words
         first = machine.first_workgroup * (machine.waves // machine.workgroups)
         ids = np.where(whole(ids), ids, np.uint32(UNKNOWN))
