@@ -10,7 +10,6 @@ LDS that nobody wrote is found by `ldsraces`, which reports it here. Private mem
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +21,7 @@ from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
 from asmgen.emulator.shadow.shadowbind import bind_shadow
 from asmgen.emulator.shadow.shadowmemory import Carrier, Mark, device_shadow
 from asmgen.emulator.shadow.undefinedpaths import followed
-from asmgen.emulator.shadow.undefineduses import Use, use_of
+from asmgen.emulator.shadow.undefineduses import Use, bits_of, use_of
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, mask_names
 from asmgen.program.program import Instruction, Program
 
@@ -330,11 +329,3 @@ class _Follower:
         for bit in bits_of(self.use.writes):
             if SGPR_BIT <= bit < SCC_BIT:
                 self.shadow.scalar[bit - SGPR_BIT, group.select] = 0
-
-
-def bits_of(mask: int) -> Iterator[int]:
-    """The numbers of the bits that are set."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low

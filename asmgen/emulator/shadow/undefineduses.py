@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.boundstep import chosen_halves
 from asmgen.emulator.machine.dispatch import Dispatch
@@ -48,21 +50,20 @@ def use_of(instruction: Instruction, accum_offset: int) -> Use:
 
 def vectors_in(mask: int, registers: int) -> list[int]:
     """Those of the first so many vector registers that are in a set, ascending."""
-    return _ones(mask & (1 << registers) - 1)
+    return list(bits_of(mask & (1 << registers) - 1))
 
 
 def scalars_in(mask: int) -> list[int]:
     """The scalar registers that are in a set, ascending, with those of names."""
-    return _ones(mask >> SGPR_BIT & (1 << SCALARS) - 1)
+    return list(bits_of(mask >> SGPR_BIT & (1 << SCALARS) - 1))
 
 
-def _ones(mask: int) -> list[int]:
-    found = []
+def bits_of(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set."""
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        yield low.bit_length() - 1
         mask ^= low
-    return found
 
 
 def _use(instruction: Instruction, accum_offset: int) -> Use:
