@@ -15,13 +15,10 @@ from asmgen.kernels.products.feeds import order_of_b
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, Tiles, locate, tiles_of_matrix, zero_sums
 from asmgen.kernels.products.sides import argument
+from asmgen.kernels.products.slots import LINE, lanes, lines_of, slot_rows, store_slot, tile_bytes
 from asmgen.kernels.products.split import KEEP_SUBNORMAL, whole_steps
 from asmgen.kernels.products.streams import CHUNK, FRAGMENT_ROWS, SHARE_ARGUMENT, SHARED_PARTS, waves_of_tile
 
-_F32 = 4  # bytes
-_PER_LANE = 4  # sums that a lane moves at once: 16 bytes
-_LINE = _PER_LANE * ag.LANES  # sums that a wave moves at once
-_LINE_BYTES = _F32 * _LINE
 _WITHOUT_LAST = -1 << 31
 """Beside a slot: the part does not end with the last columns of K, in a build where those may be fewer than a step's."""
 _BESIDE = 7  # parts that are asked for together
@@ -243,53 +240,12 @@ def with_parts(k: ag.TileBuilder, ends: ProductEpilogue, corners: Sequence[ag.Co
 
 
 def _store_part(k: ag.TileBuilder, corners: Sequence[ag.Corner], part: ag.Reg) -> None:
-    """The sums as registers hold them: a wave's corner after the other, 1 KiB at a time."""
-    one, lines = ag.WaveIndex("one", 0, 1), _lines_of(corners[0].tile.registers.count)
-    held = [ag.Corner(ag.Tile(corner.tile.name, lines, _LINE, _lanes(k), corner.tile.registers), number * lines * k.wave.count, 0)
-            for number, corner in enumerate(corners)]
-    with k.registers.scope("part of a tile"), k.apart(), k.scratch("slot_buffer", 4, "s") as descriptor:
-        with k.scratch("slot_of_part", file="s") as slot:
-            if takes_any_k(k.parameters):
-                k.s_and_b32(slot, part, ~_WITHOUT_LAST)
-            k.s_sub_u32(slot, slot if takes_any_k(k.parameters) else part, 1)
-            (at,) = (row.offset for row in k.table if row.name == "parts")
-            k.emit("s_load_dwordx2", descriptor[0:1], k.kernarg, at)
-            lines_of_slot = _slot(k, descriptor, descriptor[0:1], slot, 0, _tile_bytes(k) // _LINE_BYTES)
-        with k.scratch("no_column", file="s") as none:
-            k.s_mov_b32(none, 0)
-            ag.store_whole(k, lines_of_slot, none, held, k.wave, one)
-
-
-def _lines_of(registers: int) -> int:
-    return registers // _PER_LANE
-
-
-def _lanes(k: ag.TileBuilder) -> ag.Fragment:
-    """Four sums side by side in each lane."""
-    like = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16").d
-    return ag.block_fragment(like, 1, _PER_LANE, ag.LANES)
-
-
-def _slot(k: ag.TileBuilder, descriptor: ag.Reg, parts: ag.Reg, slot: ag.Reg, first: ag.Reg | int, count: int) -> ag.Rows:
-    """Lines of a slot of the workspace at `parts`, 1 KiB each, from number `first` on, in a descriptor of the caller's. Changes SCC."""
-    with k.scratch("slot_bytes", 2, "s") as bytes_:
-        k.s_mul_hi_u32(bytes_[1], slot, _tile_bytes(k))
-        k.s_mul_i32(bytes_[0], slot, _tile_bytes(k))
-        k.s_add_u32(descriptor[0], parts[0], bytes_[0])
-        k.s_addc_u32(descriptor[1], parts[1], bytes_[1])
-        if first != 0:
-            k.s_mul_i32(bytes_[0], first, _LINE_BYTES)
-            k.s_add_u32(descriptor[0], descriptor[0], bytes_[0])
-            k.s_addc_u32(descriptor[1], descriptor[1], 0)
-    k.s_mov_b32(descriptor[2], count * _LINE_BYTES)
-    k.s_mov_b32(descriptor[3], ag.RAW_BUFFER)
-    rows = ag.Matrix("parts", "f32", parts, count, _LINE, _LINE).rows(0, count)
-    rows.shown_by(k, descriptor)
-    return rows
-
-
-def _tile_bytes(k: ag.TileBuilder) -> int:
-    return _F32 * k.variant.tile[0] * k.variant.tile[1]
+    """The sums of an item into slot `part` - 1."""
+    with k.registers.scope("part of a tile"), k.apart(), k.scratch("slot_of_part", file="s") as slot:
+        if takes_any_k(k.parameters):
+            k.s_and_b32(slot, part, ~_WITHOUT_LAST)
+        k.s_sub_u32(slot, slot if takes_any_k(k.parameters) else part, 1)
+        store_slot(k, corners, slot)
 
 
 # ---- the kernel that adds ----
@@ -301,10 +257,10 @@ def add_shared(k: ag.TileBuilder, factors: LoadFactors | None = None) -> None:
     tm, tn, _ = k.variant.tile
     rows, columns = (size // 2 // waves for size, waves in zip((tm, tn), k.variant.waves, strict=False))
     M = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16")
-    lines = _lines_of(FRAGMENT_ROWS * columns // ag.LANES)
+    lines = lines_of(FRAGMENT_ROWS * columns // ag.LANES)
 
     # register plan
-    S = k.tile("S", lines, _LINE, _lanes(k), grid=(1 + _BESIDE,), note="sums of parts")
+    S = k.tile("S", lines, LINE, lanes(k), grid=(1 + _BESIDE,), note="sums of parts")
     row0, column0, matrix, more = (k.registers.sgprs(1, name) for name in ("row0", "column0", "matrix", "more_parts"))
     slot, line = k.registers.sgprs(1, "slot"), k.registers.sgprs(1, "line")
     descriptor = k.registers.sgprs(4, "parts_buffer")
@@ -321,7 +277,7 @@ def add_shared(k: ag.TileBuilder, factors: LoadFactors | None = None) -> None:
     k.s_mul_i32(line, line, lines)
     to_matrices(k, matrix, "d")
     to_matrix_of_c(k, matrix)
-    _add_parts(k, S, _slot(k, descriptor, k.argument("parts"), slot, line, lines), descriptor, more)
+    _add_parts(k, S, slot_rows(k, descriptor, k.argument("parts"), slot, line, lines), descriptor, more)
     corners = [ag.Corner(ag.Tile("sums", FRAGMENT_ROWS, columns, order_of_b(k, M.d.T)[1], S[0].registers), 0, 0)]
     store_sums(k, corners, row0, FRAGMENT_ROWS, column0, columns, factors)
 
@@ -385,7 +341,7 @@ def _add_parts(k: ag.TileBuilder, S: ag.TileGrid, rows: ag.Rows, descriptor: ag.
         ag.load(k, S[0], rows)
         k.label(loop)
         for part in list(S)[1:]:
-            k.s_add_u32(descriptor[0], descriptor[0], _tile_bytes(k))
+            k.s_add_u32(descriptor[0], descriptor[0], tile_bytes(k))
             k.s_addc_u32(descriptor[1], descriptor[1], 0)
             k.s_cmp_lg_u32(more, 0)
             k.s_cselect_b32(descriptor[2], records, 0)  # a part that there is not has no bytes: its loads give 0
