@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cache
 
 from asmgen.emulator.arrival.boundstep import registers_of, wait_of
-from asmgen.emulator.scheduling.trace import VECTOR_SPACES
+from asmgen.emulator.scheduling.trace import LINE, VECTOR_SPACES
 from asmgen.isa.arch import LANES
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import is_lds_dma
@@ -90,6 +90,10 @@ class IssueCost:
     vm: int = 0
     lgkm: int = 0
     traced: bool = False
+
+    def taken(self, lines: int) -> int:
+        """Bytes that a vector memory access moves of so many lines: lanes without memory, as beyond the end of a buffer, move none."""
+        return min(self.bytes, lines * LINE)
 
 
 def costs_of(program: Program, timing: Timing) -> tuple[IssueCost, ...]:

@@ -181,7 +181,7 @@ class VectorMemory:
     def issue(self, now: int, cost: IssueCost, lines: int, argument: int) -> UnitAccess:
         """Put an access into the queue; everything about it is known at once, as the queue and the returns are in order."""
         clocks = self.service(cost, lines)
-        bytes_ = min(cost.bytes, self._room) if lines else 0
+        bytes_ = min(cost.taken(lines), self._room)
         start = max(now, self._free)
         flying = self._flying
         while flying and (flying[0][0] <= start or self._in_flight + bytes_ > self._room):

@@ -80,8 +80,8 @@ def _add(total: Usage, cost: IssueCost, access: tuple[int, int], taken: bool, ti
             lines, argument = access
             total.l1 += times * (max(cost.line_floor, lines * timing["tcp_line"]) if lines else 1)
             if lines and not cost.store:
-                total.load_bytes += times * cost.bytes
-                total.flight += times * cost.bytes * far.round_trip(argument)
+                total.load_bytes += times * cost.taken(lines)
+                total.flight += times * cost.taken(lines) * far.round_trip(argument)
 
 
 def accesses_by_execution(costs: Sequence[IssueCost], trace: WaveTrace) -> list[tuple[int, int]]:

@@ -270,10 +270,13 @@ def test_vector_memory_queue_and_return() -> None:
 
 
 def test_bytes_in_flight_limit_far_loads() -> None:
-    """32 loads of 1 KB are under way for a round trip of 1000 clk; a shorter one is hidden after what comes back in a clk."""
+    """32 loads of 1 KB are under way for a round trip of 1000 clk; a shorter one is hidden after what comes back in a clk.
+    Loads of which few lanes are inside a buffer move the lines of these."""
     code = program("".join(f"global_load_dwordx4 v[{4 + 4 * (n % 8)}:{7 + 4 * (n % 8)}], v[0:1], off\n" for n in range(250)))
-    for rate, trip, each in ((64, 1000, 1000 / 32), (64, 400, 16), (37.5, 400, 1024 / 37.5), (37.5, 1000, 1000 / 32)):
-        found = simulate(code, [WaveTrace(0, 0, tuple(range(len(code))), (8,) * 250)], timing("MI355X"), far=FarMemory(rate, trip, 312))
+    for rate, trip, lines, each in ((64, 1000, 8, 1000 / 32), (64, 400, 8, 16), (37.5, 400, 8, 1024 / 37.5), (37.5, 1000, 8, 1000 / 32),
+                                    (64, 1000, 1, 16), (10, 400, 4, 512 / 10)):
+        found = simulate(code, [WaveTrace(0, 0, tuple(range(len(code))), (lines,) * 250)], timing("MI355X"),
+                         far=FarMemory(rate, trip, 312))
         issued = found.waves[0].issued
         assert issued[216] - issued[120] == pytest.approx(96 * each, abs=28)
 
