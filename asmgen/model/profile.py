@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -109,19 +109,16 @@ class Profile:
     epilogue: float
     flops: float
     load_free_ends: float
-    first_loads: tuple[int, ...] = ()
+    first_loads: tuple[int, ...]
+    main_loop: LoopProfile | None
+    """The loop that takes longest, of those that any wave goes round more than once where there are some: one that is gone through
+    once has another in it, or is none. Of loops that share code, and so go round one in the other, it is the inner one if that takes
+    most of the time. Where some waves load and others multiply beside them, it is the loop of those that multiply."""
 
     @property
     def cycles(self) -> int:
         """Of the whole run."""
         return self.timeline.cycles
-
-    @property
-    def main_loop(self) -> LoopProfile | None:
-        """The loop that takes longest, of those that any wave goes round more than once where there are some: one that is gone through
-        once has another in it, or is none. Of loops that share code, and so go round one in the other, it is the inner one if that takes
-        most of the time. Where some waves load and others multiply beside them, it is the loop of those that multiply."""
-        return _longest(self.loops, self.timeline.costs)
 
     @cached_property
     def matrix_busy(self) -> float:
@@ -131,9 +128,11 @@ class Profile:
         return busy / SIMDS / self.cycles if self.cycles else 0.0
 
 
-def _longest(loops: Sequence[LoopProfile], costs: Sequence[IssueCost]) -> LoopProfile | None:
+def _longest(loops: Sequence[LoopProfile], blocks: Sequence[frozenset[int]], costs: Sequence[IssueCost]) -> LoopProfile | None:
+    """The main loop of a profile. `blocks` are those of code that each loop has."""
+    of_each = {(loop.first, loop.last): its for loop, its in zip(loops, blocks, strict=True)}
     repeated = [loop for loop in loops if loop.rounds > 1] or loops
-    longest = _innermost(max(repeated, key=lambda loop: loop.total, default=None), repeated)
+    longest = _innermost(max(repeated, key=lambda loop: loop.total, default=None), repeated, of_each)
     if longest is None or _multiplies(longest, costs):
         return longest
     beside = [loop for loop in repeated if loop.total >= _CONCURRENT * longest.total and _multiplies(loop, costs)
@@ -141,11 +140,13 @@ def _longest(loops: Sequence[LoopProfile], costs: Sequence[IssueCost]) -> LoopPr
     return max(beside, key=lambda loop: loop.total, default=longest)
 
 
-def _innermost(main: LoopProfile | None, loops: Sequence[LoopProfile]) -> LoopProfile | None:
-    """The loop in it that takes most of its time, and in that one again, as far as there is one."""
+def _innermost(main: LoopProfile | None, loops: Sequence[LoopProfile],
+               blocks: Mapping[tuple[int, int], frozenset[int]]) -> LoopProfile | None:
+    """The loop in it that takes most of its time, and in that one again, as far as there is one. Its code may stand before that of the
+    one around it, where a workgroup takes one item after another."""
     while main is not None:
-        inner = [one for one in loops if one.first < main.last and main.first < one.last and one.cycles < main.cycles
-                 and 2 * one.total > main.total]
+        around = blocks[main.first, main.last]
+        inner = [one for one in loops if around & blocks[one.first, one.last] and one.cycles < main.cycles and 2 * one.total > main.total]
         if not inner:
             break
         main = max(inner, key=lambda loop: loop.total)
@@ -162,11 +163,13 @@ def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level
     timeline = simulate(program, traces, timing, level, spans, far)
     far = far or far_memory(timing, level)
     analysis = _Analysis(program, traces, timing, far, timeline)
-    loops = tuple(found for loop in control_flow(program).loops() if (found := analysis.loop(loop)) is not None)
-    before, after = analysis.ends(_longest(loops, timeline.costs))
+    profiled = [(found, loop.blocks) for loop in control_flow(program).loops() if (found := analysis.loop(loop)) is not None]
+    loops = tuple(found for found, _ in profiled)
+    main = _longest(loops, [blocks for _, blocks in profiled], timeline.costs)
+    before, after = analysis.ends(main)
     flops = sum(timeline.costs[position].flops for wave in timeline.waves for position in wave.positions)
     free, first_loads = load_free_ends(timeline.bursts, before, after, timeline.cycles)
-    return Profile(program, timing, level, far, timeline, loops, analysis.instructions(), before, after, flops, free, first_loads)
+    return Profile(program, timing, level, far, timeline, loops, analysis.instructions(), before, after, flops, free, first_loads, main)
 
 
 def whole_load(found: Profile, traces: Sequence[WaveTrace]) -> UnitLoad:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from asmgen.emulator.scheduling.trace import LINE, NO_ARGUMENT, PRIVATE, TracedArgument, WaveTrace
+from asmgen.emulator.scheduling.trace import NO_ARGUMENT, PRIVATE, TracedArgument, WaveTrace
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost
 from asmgen.model.farmemory import GridLoads
@@ -85,9 +85,12 @@ def traffic_of(each: MovedBytes, level: str, workgroups: int, timing: Timing, ar
 
     `level` is the cycle model's: with "l2" nothing comes from farther, with "hbm" all does. With "grid" arguments in an order go by the
     cache model, for as many workgroups on a compute unit as were traced; the bytes of any other come once from HBM and once into each L2,
-    as far as they are loaded so often. `read` is what the launch reads in all, where its arguments are larger than the traced ones.
+    as far as they are loaded so often. What a workgroup stores and loads again, as sums of parts of K, it does so as often in a longer
+    launch. `read` is what the launch reads in all, where its arguments are larger than the traced ones.
     """
-    loaded, stored = [one * workgroups * longer for one in each.loaded], [one * workgroups for one in each.stored]
+    again = {number for number, bytes_ in enumerate(each.stored) if bytes_}
+    loaded = [one * workgroups * (1.0 if number in again else longer) for number, one in enumerate(each.loaded)]
+    stored = [one * workgroups for one in each.stored]
     total, written = sum(loaded), sum(stored)
     rows = tuple(ArgumentTraffic(arguments[number].name if number < len(arguments) else "", loaded[number], stored[number])
                  for number in range(len(loaded)) if loaded[number] or stored[number])
@@ -137,5 +140,5 @@ def moved_bytes(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], argumen
             if cost.traced:
                 lines, argument = next(accesses)
                 if cost.kind is CostKind.VMEM and argument != PRIVATE:
-                    (stored if cost.store else loaded)[argument] += min(lines * LINE, cost.bytes)
+                    (stored if cost.store else loaded)[argument] += cost.taken(lines)
     return loaded, stored

@@ -112,7 +112,7 @@ def test_no_workgroup_is_shorter_than_its_load_free_ends() -> None:
     found = timed(8)
     assert found.main_loop is not None
     steps = Steps(43, np.array([43, 20, 1, 0]), found.flops or 1.0)
-    clks = steps.cycles(replace(found, loops=(replace(found.main_loop, flops=1.0),)))
+    clks = steps.cycles(replace(found, main_loop=replace(found.main_loop, flops=1.0)))
     assert clks[0] == found.cycles and clks[1] == pytest.approx(found.cycles - 23 * 512, rel=0.01)
     assert clks[2] == pytest.approx(found.load_free_ends + 512, rel=0.05) and clks[3] >= found.load_free_ends
 
