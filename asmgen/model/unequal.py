@@ -18,12 +18,14 @@ from asmgen.model.runsummary import RunSummary
 @dataclass(frozen=True)
 class Steps:
     """The steps of the workgroup that was timed, of every workgroup of the grid in order, and the flops of a whole step. A workgroup makes
-    so many `items` one after another, on average, and stores each."""
+    so many `items` one after another, on average, and stores each. `pieces` are how many sums the first workgroup makes
+    by themselves, and how many the timed one did, where that is known."""
 
     traced: int
     each: NDArray[np.int64]
     flops: float
     items: float = 1.0
+    pieces: tuple[int, int] | None = None
 
     @property
     def equal(self) -> bool:
@@ -44,8 +46,22 @@ class Steps:
 
     def cycles(self, found: Profile | RunSummary) -> NDArray[np.float64]:
         """clk of each workgroup, at least those of its ends that no step can shorten."""
-        clks = found.cycles + self.missing * self.clk_of_step(found)
+        clks = found.cycles + self.missing * self.clk_of_step(found) + self._more_pieces() * self._between(found)
         return np.asarray(np.maximum(clks, found.load_free_ends), np.float64)
+
+    def _more_pieces(self) -> NDArray[np.float64]:
+        """How many pieces each workgroup has more than the timed one."""
+        if self.pieces is None:
+            return np.zeros(len(self.each))
+        of_first, timed = self.pieces
+        return np.asarray(self.each * (of_first / self.each[0]) - timed, np.float64)
+
+    def _between(self, found: Profile | RunSummary) -> float:
+        """clk from a piece's last step to the next one's first, as the timed workgroup had them; 0 where that had one piece."""
+        if self.pieces is None or self.pieces[1] <= 1:
+            return 0.0
+        inside = found.cycles - found.prologue - found.epilogue - self.traced * self.clk_of_step(found)
+        return max(0.0, inside / (self.pieces[1] - 1))
 
     def trips(self, found: Profile | RunSummary) -> NDArray[np.float64]:
         """How often each workgroup goes more than the timed one through the code of the main loop; 0 where there is none."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from asmgen.author.contract.problem import LaunchWork
 from asmgen.author.contract.variant import Variant
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
@@ -58,15 +59,18 @@ def quick_estimates(library: Family, arch: str, timing: Timing, candidate: Candi
     assert library.work is not None
     variant = library.select(arch, candidate.build)
     work, contract = library.work(candidate.parameters, variant), library.contract_of(variant, candidate.build)
-    timed, filled = _timed_steps(library, variant, candidate.build), filled_steps(candidate.parameters)
+    typical, filled = _timed_work(library, variant, candidate.build), filled_steps(candidate.parameters)
+    in_pieces = bool(work.pieces and typical.pieces)
     found = []
     for one, its in zip(contract.launches, figures, strict=True):
         if one is contract:
-            workgroups, steps = len(work.steps), Steps(timed, work.steps, work.flops, work.items)
+            workgroups, steps = len(work.steps), Steps(typical.traced, work.steps, work.flops, work.items,
+                                                        (work.pieces, typical.pieces) if in_pieces else None)
             order = product_order(candidate.parameters, round(workgroups * work.items), [argument.name for argument in its.arguments])
             order = replace(order, items=work.items) if order is not None else None
+            its = replace(its, moved=_storing(its.moved, work.items / typical.items if in_pieces else 1.0))
             moved = traffic_of(its.moved, "grid", workgroups, timing, its.arguments, order, float(work.read_bytes),
-                               float(work.steps.mean()) / timed * filled)
+                               float(work.steps.mean()) / typical.traced * filled)
             run = replace(_loading(its.run, filled), timing=timing, last_round=1.0, needed_flops=work.needed_flops or None)
             found.append(_estimate(run, its, workgroups, moved, steps))
         else:
@@ -132,12 +136,18 @@ def _loading(run: RunSummary, share: float) -> RunSummary:
     return replace(run, load=run.load.loading(share), main_loop=loop)
 
 
-def _timed_steps(library: Family, variant: Variant, build: Mapping[str, Any]) -> int:
-    """How many steps the workgroup had that a build's figures are of: that of a launch of the typical size, of the build that was timed."""
+def _storing(moved: MovedBytes, times: float) -> MovedBytes:
+    """What a workgroup moves that makes so many times as many tiles: what it stores, and what it loads of that."""
+    loaded = tuple(of * (times if to else 1.0) for of, to in zip(moved.loaded, moved.stored, strict=True))
+    return replace(moved, loaded=loaded, stored=tuple(to * times for to in moved.stored))
+
+
+def _timed_work(library: Family, variant: Variant, build: Mapping[str, Any]) -> LaunchWork:
+    """The work of the launch that a build's figures are of: that of a launch of the typical size, of the build that was timed."""
     assert library.work is not None
     timed = build if library.timed_as is None else library.timed_as(build)
     contract = library.contract_of(variant, timed)
-    return library.work(contract.resolve_run({**timed, **library.typical_for(contract)}), variant).traced
+    return library.work(contract.resolve_run({**timed, **library.typical_for(contract)}), variant)
 
 
 def stored_figures(figures: VariantFigures) -> dict[str, Any]:

@@ -104,7 +104,8 @@ class LaunchWork:
     those of each workgroup, in the order of the grid, `flops` those of a whole step; `read_bytes` is the size of what the launch reads,
     `needed_flops` the operations of the problem without what tiles have beyond its edges (0: those that are executed).
     `slabs` are, by argument, the numbers of what each workgroup loads of it: workgroups with one number load the same. `items` is how many
-    tiles a workgroup makes one after another, on average.
+    tiles a workgroup makes one after another, on average; `pieces` how many sums the first one makes by themselves, as tiles or parts of K
+    in turn (0: not known).
     """
 
     first: Mapping[str, Any]
@@ -115,3 +116,4 @@ class LaunchWork:
     needed_flops: float = 0.0
     slabs: Mapping[str, Sequence[int]] | None = None
     items: float = 1.0
+    pieces: int = 0
