@@ -317,9 +317,9 @@ def _banks_of_run(subject: str, arch: str | None, parameters: tuple[str, ...]) -
         return banks_of_spec(Path(subject))
     family = find_family(subject)
     chosen = family.check_arch(arch or "")
-    values = dict(family.example) | family.parse(chosen, parameters)
-    contract = family.contract(chosen, values)
-    resolved = contract.resolve_run(values)
+    given = family.parse(chosen, parameters)
+    contract = family.contract(chosen, given)
+    resolved = contract.resolve_run({**contract.example, **given})
     return banks_of_kernel(family, build_kernel(family, chosen, {name: resolved[name] for name in resolved
                                                                  if contract.parameter(name).kind == "build"}), resolved)
 

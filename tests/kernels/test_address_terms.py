@@ -27,9 +27,8 @@ from tests.emulator_harness import MODE_DEFAULT
 
 def run(kernel: str, **values: Any) -> AddressReport:
     found = family(kernel)
-    values = {**found.example, **values}
     contract = found.contract("gfx950", values)
-    resolved = contract.resolve_run(values)
+    resolved = contract.resolve_run({**contract.example, **values})
     built = build_kernel(found, "gfx950", {key: resolved[key] for key in resolved if contract.parameter(key).kind == "build"}, verify=False)
     return run_addresses(found, built, resolved)
 

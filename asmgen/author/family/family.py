@@ -60,7 +60,8 @@ class Family:
     `parameters` are build and run parameters, beside `tile` and `schedule`, which the variants bring; a function of the variant where
     they or their limits depend on it; a build parameter `preload` lets the hardware load the arguments. `arguments`, the workgroup ids
     that code reads (`axes`), `workspaces` and `aliases` may be functions of the variant and the build parameters.
-    `problem(parameters, seed)` draws random data with a float64 reference. `example` gives the run parameters that have no default.
+    `problem(parameters, seed)` draws random data with a float64 reference. `example` gives the run parameters that have no default,
+    or is a function of the build parameters that does.
     `selection` chooses among the variants that serve a request, by all values that it gave. `work` says how long the workgroups of a launch
     are, where they differ or where one of them is long. `aliases` say which arguments may share memory. `algebra(parameters, inputs)` gives
     what must come out in exact residues (docs/ALGEBRA.md). `typical` is a problem that fills a GPU, in which variants are timed to choose
@@ -82,7 +83,7 @@ class Family:
     problem: Callable[[Values, int], Problem]
     rules: tuple[Rule, ...] = ()
     workspaces: tuple[Workspace, ...] | Callable[[Variant, Values], tuple[Workspace, ...]] = ()
-    example: Values = field(default_factory=dict)
+    example: Values | Callable[[Values], Values] = field(default_factory=dict)
     axes: str | Callable[[Variant, Values], str] = "x"
     selection: Callable[[Sequence[Variant], Values], Variant] = first_declared
     work: Callable[[Values, Variant], LaunchWork] | None = None
@@ -324,8 +325,9 @@ class Family:
         build = {one.name: one.check(given.get(one.name, one.default)) for one in parameters if one.kind == "build"}
         arguments = self.arguments(variant, build) if callable(self.arguments) else self.arguments
         workspaces = self.workspaces(variant, build) if callable(self.workspaces) else self.workspaces
+        example = self.example(build) if callable(self.example) else self.example
         alone = KernelContract(self.name, self.title, self.archs or (variant.arch,), parameters, arguments,
-                               (LANES * variant.wave_count, 1, 1), self.grid.of(variant), None, self.rules, self.example,
+                               (LANES * variant.wave_count, 1, 1), self.grid.of(variant), None, self.rules, example,
                                self.stem(variant, build))
         before, after = (tuple(one.contract(alone, variant, build) for one in some) for some in self.companions(build))
         aliases = self.aliases(variant, build) if callable(self.aliases) else self.aliases
