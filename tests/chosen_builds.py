@@ -1,10 +1,10 @@
 """What `asmgen tune` may return for products: lint, the erratum rule, mutants. `python -m tests.chosen_builds [FIRST] [COUNT] [MUTANTS]`.
 
 The builds of gemm-bf16 and gemm-fp8 on both targets: each variant by itself, with K split, with K split by memory, with A and B by columns
-where it takes them, with arrays of pointers for any k, persistent, also with stream_k and both with a side by columns, and with rows of any
-stride. Lint must find no error, which is also what says that the packed erratum of gfx950 is not met. Of the mutants of each build (a wait,
-a barrier or a nop weakened) so many are drawn; lint or the emulator must find each, but for a barrier without which no two waves race,
-which `raceproofs` must prove: nobody needs it. FIRST and COUNT take a part of the list.
+where it takes them, with arrays of pointers for any k, persistent, also with parts of K in turn, with stream_k and both with a side by
+columns, and with rows of any stride. Lint must find no error, which is also what says that the packed erratum of gfx950 is not met. Of the
+mutants of each build (a wait, a barrier or a nop weakened) so many are drawn; lint or the emulator must find each, but for a barrier
+without which no two waves race, which `raceproofs` must prove: nobody needs it. FIRST and COUNT take a part of the list.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from asmgen.tools.running.build import Built, build_kernel, lint_errors
 KERNELS = ("gemm-bf16", "gemm-fp8")
 FORMS: tuple[dict[str, Any], ...] = (
     {}, {"split_k": 4, "preload": True}, {"split_k": 2, "reduce": "atomic"}, {"a_layout": "column", "b_layout": "column", "bias": "row"},
-    {"any_k": True, "pointers": True}, {"persistent": True, "preload": True},
+    {"any_k": True, "pointers": True}, {"persistent": True, "preload": True}, {"persistent": True, "split_k": 2, "preload": True},
     {"stream_k": True, "preload": True}, {"persistent": True, "a_layout": "column"}, {"stream_k": True, "b_layout": "column"},
     {"any_stride": True})
 

@@ -53,6 +53,8 @@ def drawn_shape(random: np.random.Generator, one: Built) -> dict[str, Any]:
         most, edges = 4 * of_k, [TILES * one for one in of_d]
     if build["stream_k"]:
         most = max(most, CHUNKS * CHUNK * of_k)
+    if build["persistent"] and build["split_k"] > 1:  # three steps and more in each part
+        most = max(most, 4 * build["split_k"] * of_k)
     refused = None
     for _ in range(TRIES):
         m, n = (int(np.exp(random.uniform(0, np.log(edge + 1)))) for edge in edges)

@@ -25,6 +25,8 @@ from asmgen.kernels.products.split import (
     SPLIT_K,
     STREAM_GRID,
     SUM_GRID,
+    adds_own_parts,
+    example_of,
     is_split,
     reduce_parameter,
     split_arguments,
@@ -62,7 +64,7 @@ _SCALES = (
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """Those of the product's own kernel: scales are multiplied before parts of K are added. Brief ones stand last."""
     given = split_arguments(variant, build)
-    early = is_streamed(build) and build["scales"] == "tensor"  # a loop of shared tiles leaves no registers for where they are
+    early = (is_streamed(build) or adds_own_parts(build)) and build["scales"] == "tensor"  # loops without registers for pointers
     return (*(one for one in given if not one.brief), *(replace(one, brief=early) for one in _SCALES),
             *(one for one in given if one.brief))
 
@@ -134,6 +136,8 @@ _ITEMS_BY_ROWS = ag.Rule("A or B must be by rows with persistent=true or stream_
                          "tiles of 256 rows or columns; both with stream_k=true on gfx942 beside scales=row, or beside a bias and "
                          "preload=true: next to lines and what transposes them, 102 SGPRs have no room for an item's descriptors",
                          ("persistent", "stream_k", "encoding", "scales", "bias", "preload", "a_layout", "b_layout", "tile"), _fits_scalars)
+_ONE_SCALE_OF_PARTS = ag.Rule("persistent=true with split_k above 1 needs scales=tensor", ("persistent", "split_k", "scales"),
+                             lambda p: not p["persistent"] or p["split_k"] == 1 or p["scales"] == "tensor")
 _SCALES_BY_ROWS = ag.Rule("d_layout must be row with scales=block, whose scales of A and B differ in shape", ("scales", "d_layout"),
                           lambda p: p["scales"] != "block" or p["d_layout"] == "row")
 
@@ -153,10 +157,11 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, *STREAM_RULES, _SCALES_BY_ROWS, _LINES_OF_ONE, _ITEMS_BY_ROWS),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, *PERSISTENT_RULES, *STREAM_RULES, _SCALES_BY_ROWS, _LINES_OF_ONE, _ITEMS_BY_ROWS,
+           _ONE_SCALE_OF_PARTS),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
-    example={"m": 512, "n": 384, "k": 512},  # steps enough for persistent workgroups
+    example=partial(example_of, sizes={"m": 512, "n": 384, "k": 512}),  # steps enough for persistent workgroups
     typical={"m": 4096, "n": 4096, "k": 8192},
     typical_of=several_tiles,
     fills_argument_wait=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import asmgen as ag
@@ -11,7 +12,7 @@ from asmgen.kernels.products.direct import Position
 from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.sides import argument
-from asmgen.kernels.products.split import epilogue_of, is_split
+from asmgen.kernels.products.split import adds_own_parts, epilogue_of, has_parts
 
 
 def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg,
@@ -39,10 +40,10 @@ def factors_of(k: ag.TileBuilder, wn: ag.WaveIndex, corners: Sequence[ag.Corner]
 
 
 def with_alpha(factors: Factors) -> None:
-    """Multiply alpha into the common factor, or into the factor of each row. Where K is split, what adds the parts multiplies it."""
+    """Multiply alpha into the common factor, or into the factor of each row. Where K is cut, it is multiplied after parts are added."""
     k = factors.k
-    alpha: ag.Reg | float = 1.0 if is_split(k.parameters) else k.argument("alpha")
-    if factors.rows and is_split(k.parameters):
+    alpha: ag.Reg | float = 1.0 if has_parts(k.parameters) else k.argument("alpha")
+    if factors.rows and has_parts(k.parameters):
         return
     if factors.rows:
         for both, one in factors.rows.values():
@@ -73,15 +74,25 @@ def loaded_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Re
                     factors: Factors | None = None, overlaps: bool = True, onward: str = "") -> ProductEpilogue:
     """The epilogue with the scales. Those of rows and columns that are not `factors` yet are loaded after the loop, which leaves no
     registers for them, and nothing overlaps it: where the loop's registers hold the next tile's data then, a corner's at a time. Arguments
-    as of `product_epilogue`."""
+    as of `product_epilogue`. The sums of parts in turn are multiplied before they are added, as those are that workgroups share."""
     loaded = partial(factors_of, k, wn)
 
     def made(overlaps: bool) -> ProductEpilogue:
         found = loaded(corners, row0, column0, wm) if factors is None else factors
         return epilogue_of(k)(k, corners, row0, column0, wm, wn, found, overlaps, onward)
 
+    if adds_own_parts(k.parameters):
+        its = loaded(corners, row0, column0, wm) if factors is None else factors
+        return replace(product_epilogue(k, corners, row0, column0, wm, wn, overlaps=False, onward=onward),
+                       of_part=partial(_multiply, k, corners, its.all[0]))
     if k.p.scales == "tensor" or factors is not None:
         return made(overlaps)
     if is_persistent(k.parameters):
         return product_epilogue(k, corners, row0, column0, wm, wn, loaded, overlaps=False, onward=onward)
     return ProductEpilogue(None, None, lambda: made(overlaps=False).follow(k))
+
+
+def _multiply(k: ag.TileBuilder, corners: Sequence[ag.Corner], factor: ag.Reg) -> None:
+    """Multiply a factor into all accumulators."""
+    for corner in corners:
+        ag.mul(k, corner.tile, corner.tile, factor)

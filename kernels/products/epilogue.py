@@ -20,11 +20,13 @@ _TOGETHER = 16
 @dataclass(frozen=True)
 class ProductEpilogue:
     """The epilogue of a product. Whole tiles take `overlapped`, which a pipeline mixes with its last step, or `follows`, which stands after
-    the loop. `rest` emits the code for all other tiles."""
+    the loop. `rest` emits the code for all other tiles. `of_part` is what the sums of each part become before they are added, where a
+    workgroup makes all parts of a tile."""
 
     overlapped: ag.Epilogue | None
     follows: ag.Epilogue | None
     rest: Callable[[], None]
+    of_part: Callable[[], None] | None = None
 
     def follow(self, k: ag.TileBuilder) -> None:
         """Emit all parts that do not overlap the loop; the pipeline does that."""

@@ -39,6 +39,8 @@ _WITH_A_ROUND = 5
 _LEAST_WORTH = 128 * 256
 """Elements of a tile from which on the next one's loads are worth a build of their own: a D of several rounds of smaller ones has a round
 of larger ones, which load less."""
+_LEAST_OF_PARTS = 128 * 128
+"""The same where its parts of K are made in turn: the tile of gfx942 that takes least."""
 LEAST_STEPS = 3
 """Two that are asked for ahead, and one whose sums begin from 0."""
 ONE_TILE: dict[str, Any] = {"persistent": False, "stream_k": False}
@@ -73,7 +75,6 @@ def _rules(name: str) -> tuple[ag.Rule, ...]:
         return ag.Rule(f"{name}=true needs {needs}", (name, *reads), lambda p: not p.get(name) or holds(p))
 
     return (
-        rule("split_k=1", ("split_k",), lambda p: p.get("split_k", 1) == 1),
         rule("a k of whole steps where A or B is stored by columns", ("a_layout", "b_layout", "any_k"),
              lambda p: not p["any_k"] or p["a_layout"] == p["b_layout"] == "row"),
         rule(f"a k of at least {LEAST_STEPS} steps", ("k", "tile"), lambda p: p["k"] >= LEAST_STEPS * tile_of(p)[2]),
@@ -81,8 +82,27 @@ def _rules(name: str) -> tuple[ag.Rule, ...]:
     )
 
 
-PERSISTENT_RULES = _rules("persistent")
-STREAM_CHAIN_RULES = _rules("stream_k")
+def _last_part(p: ag.Values) -> int:
+    """Steps of the last of so many parts of K, below 1 where some have none."""
+    steps, parts = int(p["k"]) // tile_of(p)[2], int(p["split_k"])
+    return steps - (parts - 1) * -(-steps // parts)
+
+
+def _of_own_parts(needs: str, reads: tuple[str, ...], holds: Callable[[ag.Values], bool]) -> ag.Rule:
+    return ag.Rule(f"persistent=true with split_k above 1 needs {needs}", ("persistent", "split_k", *reads),
+                   lambda p: not p.get("persistent") or p["split_k"] == 1 or holds(p))
+
+
+PERSISTENT_RULES = (
+    *_rules("persistent"),
+    _of_own_parts(f"at least {LEAST_STEPS} steps in each part of K", ("k", "tile"), lambda p: _last_part(p) >= LEAST_STEPS),
+    _of_own_parts("reduce=ordered", ("reduce",), lambda p: p["reduce"] == "ordered"),
+    _of_own_parts("any_k=false", ("any_k",), lambda p: not p["any_k"]),
+)
+STREAM_CHAIN_RULES = (
+    *_rules("stream_k"),
+    ag.Rule("stream_k=true needs split_k=1", ("stream_k", "split_k"), lambda p: not p["stream_k"] or p["split_k"] == 1),
+)
 """The same of `streams`, whose workgroups are persistent too."""
 
 
@@ -93,11 +113,13 @@ def resident_workgroups(variant: ag.Variant) -> int:
 
 
 def persistent_options(p: ag.Values, variant: ag.Variant) -> list[dict[str, Any]]:
-    """What tune tries where a grid of all tiles takes more than a round."""
+    """What tune tries where a grid of all tiles takes more than a round; with parts of K in turn, where it is more than half of one: other
+    forms of these take a launch to add them."""
     asked = {**p, "persistent": True}
     serves = "persistent" in p and dict(variant.further).get("persistent", True) and all(rule.holds(asked) for rule in PERSISTENT_RULES)
-    rows, columns, _ = variant.tile
-    serves = serves and rows * columns >= _LEAST_WORTH and tiles_of(p, variant.tile) > resident_workgroups(variant)
+    area, tiles = math.prod(variant.tile[:2]), tiles_of(p, variant.tile)
+    rounds = tiles / resident_workgroups(variant)
+    serves = serves and (rounds > 1 / 2 and area >= _LEAST_OF_PARTS if p.get("split_k", 1) > 1 else rounds > 1 and area >= _LEAST_WORTH)
     return [{"persistent": True, "preload": True}] if serves else []
 
 
@@ -110,8 +132,9 @@ def several_tiles(contract: ag.KernelContract) -> dict[str, Any]:
     if str(contract.parameter("schedule").default) == DOTS:
         return {"m": rows, "k": max(_DOTS_DEPTH, _WITH_A_ROUND * depth)}
     if set(PERSISTENT_ARGUMENTS) <= set(contract.given):
-        edge = _SHARING_EDGE if any(one.name == "share" for one in contract.given) else _TYPICAL_EDGE
-        return {"m": edge, "n": edge}
+        sharing = any(one.name == "share" for one in contract.given)
+        edge, own_parts = _SHARING_EDGE if sharing else _TYPICAL_EDGE, bool(contract.workspaces) and not sharing
+        return {"m": edge // 2 if own_parts else edge, "n": edge}  # two tiles have more than one piece in turn: fewer to trace
     return {"m": rows, "n": _FEW_ROWS_COLUMNS} if rows <= _FEW_ROWS else {}
 
 
@@ -137,14 +160,19 @@ class Tiles:
         number, matrix, ended, over = (k.registers.sgprs(1, name) for name in ("tile", "matrix", "ended", "over"))
         own, following = (k.registers.sgprs(3, name, align=1) for name in ("own", "following"))
         tiles = cls(k, number, row0, column0, matrix, own, following, ended, over)
-        k.s_mov_b32(tiles.number, k.ids["x"])
-        with k.scratch("tiles", file="s") as total:
-            tiles._locate(total)
-        to_matrices(k, tiles.matrix)
-        to_matrix_of_c(k, tiles.matrix)
-        k.s_mov_b32(ended, 0)
-        tiles._keep(own)
+        tiles._to_first()
         return tiles
+
+    def _to_first(self) -> None:
+        """At the workgroup's first tile, with the pointers to its matrices. Changes SCC."""
+        k = self.k
+        k.s_mov_b32(self.number, k.ids["x"])
+        with k.scratch("tiles", file="s") as total:
+            self._locate(total)
+        to_matrices(k, self.matrix)
+        to_matrix_of_c(k, self.matrix)
+        k.s_mov_b32(self.ended, 0)
+        self._keep(self.own)
 
     @property
     def columns(self) -> ag.Reg | None:
@@ -165,8 +193,13 @@ class Tiles:
         """The place of tile `number`, and in `total` how many there are. Changes SCC."""
         locate(self.k, self.number, self.row0, self.column0, self.matrix, total)
 
+    @property
+    def _placed(self) -> tuple[ag.Reg, ...]:
+        """What says where an item lies, as `own` and `following` have it."""
+        return self.row0, self.column0, self.matrix
+
     def _keep(self, kept: ag.Reg) -> None:
-        for number, one in enumerate((self.row0, self.column0, self.matrix)):
+        for number, one in enumerate(self._placed[:kept.count]):
             self.k.s_mov_b32(kept[number], one)
 
     def _advance(self) -> None:
@@ -174,12 +207,16 @@ class Tiles:
         k = self.k
         self._keep(self.following)
         k.s_mov_b32(self.over, self.ended)
-        k.s_add_u32(self.number, self.number, k.argument("workgroups"))
+        self._to_next()
         with k.scratch("tiles", file="s") as total:
             self._locate(total)
             k.s_cmp_ge_u32(self.number, total)
         k.s_cselect_b32(self.ended, 1, 0)
         self._go_on()
+
+    def _to_next(self) -> None:
+        """`number` is that of the next item's tile. Changes SCC."""
+        self.k.s_add_u32(self.number, self.number, self.k.argument("workgroups"))
 
     def _go_on(self) -> None:
         """The pointers to A and B go from the matrix of the following tile to that of the tile after it. Changes SCC."""
@@ -232,7 +269,7 @@ class Tiles:
             k.s_sub_u32(further, way[1], way[0])
             to_matrices(k, further, "d", way)
             to_matrix_of_c(k, further, way)
-        for number in range(3):
+        for number in range(self.own.count):
             k.s_mov_b32(self.own[number], self.following[number])
 
 

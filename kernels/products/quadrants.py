@@ -24,6 +24,7 @@ from asmgen.kernels.products.feeds import feed_of, order_of_b
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
 from asmgen.kernels.products.persistent import Tiles
 from asmgen.kernels.products.prologue import begin_feeds, clear, corners_of, place
+from asmgen.kernels.products.split import adds_own_parts
 from asmgen.kernels.products.streamed import first_item, make_items
 from asmgen.kernels.products.twohalves import even_halves, halves_of_b, is_even
 
@@ -56,7 +57,8 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     transposing = (of_a.transposes or of_b.transposes) and stages == 1
     full = transposing and not interleaved
     crowded = transposing and is_persistent(k.parameters) and k.p.bias != "none"
-    overlaps = not crowded and (tm * tn < 256 * 256 or not full and (k.p.bias == "none" or interleaved and not transposing))
+    roomy = tm * tn < 256 * 256 or not full and (k.p.bias == "none" or interleaved and not transposing)
+    overlaps = roomy and not crowded and not adds_own_parts(k.parameters)
 
     wm, wn = k.wave_grid(down, across)
     tiles: Tiles | None = None

@@ -30,8 +30,9 @@ from asmgen.kernels.products.contract import (
 from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
-from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, persistent_grid
+from asmgen.kernels.products.persistent import LEAST_STEPS, PERSISTENT_ARGUMENTS, persistent_grid
 from asmgen.kernels.products.sides import argument, edges, side
+from asmgen.kernels.products.slots import slots_of_workgroups
 from asmgen.kernels.products.streams import SHARE_ARGUMENT, SHARED_PARTS, stream_grid, stream_workspaces
 
 MOST_PARTS = 60
@@ -77,9 +78,19 @@ def sum_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArg
     return (_PARTS, *(_BY_NAME[name] for name in names), *batch_arguments(build, "dc"))
 
 
-def is_split(build: ag.Values) -> bool:
-    """Whether several workgroups share a tile."""
+def has_parts(build: ag.Values) -> bool:
+    """Whether K is cut into parts, whose sums are added."""
     return bool(build.get("split_k", 1) > 1)
+
+
+def is_split(build: ag.Values) -> bool:
+    """Whether several workgroups share a tile, each with a part of K."""
+    return has_parts(build) and not is_persistent(build)
+
+
+def adds_own_parts(build: ag.Values) -> bool:
+    """Whether a workgroup makes the parts of a tile one after the other (`ownparts`)."""
+    return has_parts(build) and is_persistent(build)
 
 
 def is_atomic(build: ag.Values) -> bool:
@@ -104,13 +115,16 @@ def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractA
         brief = (PERSISTENT_ARGUMENTS[0], SHARE_ARGUMENT, SHARED_PARTS)  # what the loop leaves no registers for
         return (*given, PERSISTENT_ARGUMENTS[1], *batch_arguments(build, "abdc"), *(replace(one, brief=True) for one in brief))
     further = PERSISTENT_ARGUMENTS if is_persistent(build) else ()
-    return (*given, *further, *batch_arguments(build, "ab" if is_split(build) else "abdc"))
+    slots = (replace(SHARED_PARTS, brief=True),) if adds_own_parts(build) else ()
+    return (*given, *further, *batch_arguments(build, "ab" if is_split(build) else "abdc"), *slots)
 
 
 def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
     """The panels of all parts of all matrices, or the parts of tiles that workgroups share."""
     if is_streamed(build):
         return stream_workspaces(variant)
+    if adds_own_parts(build):
+        return slots_of_workgroups(variant)
     width = variant.tile[1]
     parts = "" if is_atomic(build) else "split_k * "
     size = ag.Formula(f"{_F32} * batch * {parts}{side(build, 'm')} * ceil({side(build, 'n')} / {width}) * {width}",
@@ -201,20 +215,26 @@ _ALIKE = {"dtype": "bf16", "a_dtype": "e4m3", "b_dtype": "e4m3", "out": "bf16", 
 
 
 def timed_as(build: ag.Values) -> ag.Values:
-    """The build whose times are nearly those of one: of the nearest power of two of parts, of bf16 or e4m3 by rows, for whole steps of K
-    and strides of whole dwords, without bias. What workgroups of the product take by the step is the same or nearly so, and the second
-    kernel waits for its loads together."""
+    """The build whose times are nearly those of one: of bf16 or e4m3 by rows, for whole steps of K and strides of whole dwords, without
+    bias, and of the nearest power of two of parts that workgroups share. What workgroups of the product take by the step is the same or
+    nearly so, and the second kernel waits for its loads together."""
     split, alike = build["split_k"], {name: value for name, value in _ALIKE.items() if name in build}
     if build.get("scales") == "row":
         alike["scales"] = "tensor"
     never, unless = ("any_k", "any_stride", "pointers"), ("persistent", "stream_k")
     build = {name: value for name, value in build.items() if name not in never and (name not in unless or value)}
-    return {**build, **alike, "split_k": _timed_parts(split)}
+    return {**build, **alike, "split_k": split if adds_own_parts(build) else _timed_parts(split)}
 
 
 def _timed_parts(split: int) -> int:
     """The nearest power of two, which is timed."""
     return min(_MOST_TIMED, 1 << ((2 * split * split).bit_length() - 1) // 2)
+
+
+def example_of(build: ag.Values, sizes: ag.Values) -> ag.Values:
+    """The sizes of an example, with a K that is enough for the parts of a build in turn."""
+    steps = LEAST_STEPS * int(build["split_k"]) if adds_own_parts(build) else 0
+    return {**sizes, "k": max(int(sizes["k"]), steps * int(str(build["tile"]).rpartition("x")[2]))}
 
 
 # ---- the product's kernel ----

@@ -13,10 +13,11 @@ from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS, is_streamed
 from asmgen.kernels.products.epilogue import LoadFactors, ProductEpilogue, store_sums
 from asmgen.kernels.products.feeds import order_of_b
 from asmgen.kernels.products.lastcolumns import LastColumns, after_last_columns
+from asmgen.kernels.products.ownparts import OwnParts, with_own_parts
 from asmgen.kernels.products.persistent import PERSISTENT_ARGUMENTS, Tiles, locate, tiles_of_matrix, zero_sums
 from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.slots import LINE, lanes, lines_of, slot_rows, store_slot, tile_bytes
-from asmgen.kernels.products.split import KEEP_SUBNORMAL, whole_steps
+from asmgen.kernels.products.split import KEEP_SUBNORMAL, adds_own_parts, whole_steps
 from asmgen.kernels.products.streams import CHUNK, FRAGMENT_ROWS, SHARE_ARGUMENT, SHARED_PARTS, waves_of_tile
 
 _WITHOUT_LAST = -1 << 31
@@ -174,9 +175,10 @@ class StreamTiles(Tiles):
             k.s_sub_u32(before, k.argument("k"), self.columns_left)
             self._to_column(before, back)
 
-    def _keep(self, kept: ag.Reg) -> None:
-        for number, one in enumerate((self.row0, self.column0, self.matrix, self.part, self.count)[:kept.count]):
-            self.k.s_mov_b32(kept[number], one)
+    @property
+    def _placed(self) -> tuple[ag.Reg, ...]:
+        """What says where an item lies, and its slot and steps."""
+        return *super()._placed, self.part, self.count
 
     def _advance(self) -> None:
         """To the item after the following one: what is loaded next is its."""
@@ -190,7 +192,6 @@ class StreamTiles(Tiles):
     def _begin(self) -> None:
         """The following item becomes the one that is multiplied and stored."""
         super()._begin()
-        self.k.s_mov_b32(self.own[3], self.following[3])
         self.k.s_mov_b32(self.steps, self.following[4])
 
 
@@ -200,6 +201,8 @@ class StreamTiles(Tiles):
 def first_item(k: ag.TileBuilder, C: ag.TileGrid, row0: ag.Reg, column0: ag.Reg, steps: ag.Reg) -> Tiles:
     """The items of a persistent workgroup, at the first one; C becomes 0. `steps` is the count of the pipeline."""
     zero_sums(k, C)
+    if adds_own_parts(k.parameters):
+        return OwnParts.begun(k, row0, column0, steps)
     return StreamTiles.shared(k, row0, column0, steps) if is_streamed(k.parameters) else Tiles.of(k, row0, column0)
 
 
@@ -211,6 +214,9 @@ def make_items(k: ag.TileBuilder, step: Callable[[ag.StepIndex], None], steps: a
     if isinstance(tiles, StreamTiles):
         k.end_brief_arguments()
         then = with_parts(k, then, corners, tiles.own_part, onward)
+    elif isinstance(tiles, OwnParts):
+        k.end_brief_arguments()
+        then = with_own_parts(k, then, corners, tiles, onward)
     k.pipeline(step, steps, schedule, groups=group, then=after_last_columns(k, then, last), chain=tiles.chain(corners, onward))
 
 

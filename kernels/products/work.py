@@ -63,13 +63,13 @@ def _needed(p: ag.Values) -> float:
 
 
 def _persistent_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) -> ag.LaunchWork:
-    """Of workgroups that make one tile after another. The smaller product has one workgroup with as many tiles as the first one has, side
-    by side, each with fewer steps."""
+    """Of workgroups that make one tile after another, each in one part of K or several. The smaller product has one workgroup with as many
+    tiles as the first one has, side by side, each part with fewer steps."""
     rows, columns, depth = variant.tile
-    steps, tiles = p["k"] // depth, tiles_of(p, variant.tile)
+    steps, tiles, parts = p["k"] // depth, tiles_of(p, variant.tile), int(p["split_k"])
     workgroups = persistent_grid(p, variant)[0]
-    items = -(-tiles // workgroups)
-    traced = steps - max(0, steps - _LEAST_TRACED) // _COPIES * _COPIES
+    items, each = -(-tiles // workgroups), -(-steps // parts)
+    traced = steps - parts * (max(0, each - _LEAST_TRACED) // _COPIES * _COPIES)
     k = traced * depth + p["k"] % depth
     strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < steps else {}
     down, across = side(p, "m"), side(p, "n")
@@ -78,7 +78,7 @@ def _persistent_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) ->
     of_each = [steps * -(-(tiles - number) // workgroups) for number in range(workgroups)]
     far = {"ldd": n + (p["ldd"] - n) % line, "ldc": n + (p["ldc"] - n) % line} if items > 1 else {}
     return ag.LaunchWork({**p, **small, **strides, **far}, traced * items, np.array(of_each), 2.0 * rows * columns * depth,
-                         _read_bytes(p, bits), _needed(p), items=tiles / workgroups)
+                         _read_bytes(p, bits), _needed(p), items=tiles / workgroups, pieces=items * parts)
 
 
 def _streamed_work(p: ag.Values, variant: ag.Variant, bits: int, line: int) -> ag.LaunchWork:

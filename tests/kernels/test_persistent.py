@@ -127,7 +127,7 @@ def test_each_instruction_is_executed() -> None:
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
-    ({"k": 128}, "a k of at least 3 steps"), ({"k": 191, "lda": 192, "ldb": 192}, "a k of at least 3"), ({"split_k": 2}, "needs split_k=1"),
+    ({"k": 128}, "a k of at least 3 steps"), ({"k": 191, "lda": 192, "ldb": 192}, "a k of at least 3"),
     ({"b_layout": "column", "k": 258, "lda": 264}, "whole steps where A or B"),
     ({"schedule": "in-order"}, "persistent"), ({"m": (1 << 31) - 1, "n": 8192, **SMALL}, "fewer than"),
 ])
