@@ -77,6 +77,7 @@ def test_what_adds_in_another_order_is_refused(build: dict[str, Any], sentence: 
 
 @pytest.mark.parametrize(("kernel", "n", "k", "parts"), [
     ("gemm-bf16", 24576, 1536, 1), ("gemm-bf16", 4096, 14336, 4), ("gemm-bf16", 10240, 8192, 3), ("gemm-bf16", 576, 7168, 4),
+    ("gemm-bf16", 6144, 4096, 2), ("gemm-bf16", 5120, 2880, 1), ("gemm-bf16", 5120, 25600, 3),  # 3 leave a 16th of 256 units idle
     ("gemm-bf16", 64, 8192, 5), ("gemm-fp8", 4096, 14336, 2), ("gemm-fp8", 10240, 8192, 1), ("gemm-fp8", 576, 7168, 2),
 ])
 def test_n_and_k_say_how_often_k_is_cut(kernel: str, n: int, k: int, parts: int) -> None:
