@@ -24,7 +24,7 @@ _Key = str | tuple[int, int]
 """A place: SCC; a scalar register (number, -1); a lane of a vector register (number, lane)."""
 _Value = int | tuple[str | int, int]
 """A word: a number, or which half (0, 1) of an address: that of a label, or the one past the instruction at a position."""
-_State = dict[_Key, _Value]
+Words = dict[_Key, _Value]
 _RELATIVE = re.compile(r"(.+)@rel32@(lo|hi)\+(4|12)")
 _DIFFERENCE = re.compile(r"([\w.$]+)\s*-\s*([\w.$]+)")
 
@@ -94,8 +94,8 @@ class _ConstantWords:
             return self._program.labels.get(str(low[0]))
         return None
 
-    def _solved(self) -> dict[int, _State]:
-        states: dict[int, _State] = {number: {} for number in self.entries}
+    def _solved(self) -> dict[int, Words]:
+        states: dict[int, Words] = {number: {} for number in self.entries}
         waiting = sorted(self.entries, reverse=True)
         while waiting:
             block = self._flow.blocks[waiting.pop()]
@@ -109,20 +109,20 @@ class _ConstantWords:
                     waiting.append(successor)
         return states
 
-    def _pass(self, block: Block, state: _State, end: int) -> None:
+    def _pass(self, block: Block, state: Words, end: int) -> None:
         instructions = self._program.instructions
         for position in range(block.first, end):
             instruction = instructions[position]
             made = self._made(position, instruction, state)
             if state:
-                _forget(instruction, state)
+                forget(instruction, state)
             state.update(made)
         if end > block.last and instructions[block.last].name in CALLS:
             lost = -1 if self.keeps_nothing else self._lost[block.number]
-            for key in [key for key in state if key == _SCC or not isinstance(key, str) and lost & _mask(key)]:
+            for key in [key for key in state if key == _SCC or not isinstance(key, str) and lost & place_mask(key)]:
                 del state[key]
 
-    def _made(self, position: int, instruction: Instruction, state: _State) -> Mapping[_Key, _Value]:
+    def _made(self, position: int, instruction: Instruction, state: Words) -> Mapping[_Key, _Value]:
         """The words that an instruction makes of what is known."""
         name, operands = instruction.name, instruction.operands
         if name == "s_getpc_b64" and isinstance(operands[0], Reg):
@@ -134,12 +134,12 @@ class _ConstantWords:
         if name in ("s_add_u32", "s_addc_u32"):
             return self._sum(position, instruction, state)
         if name in ("s_mov_b32", "s_mov_b64"):
-            return _copied(operands[0], operands[1], state, 1 + (name == "s_mov_b64"))
+            return copied(operands[0], operands[1], state, 1 + (name == "s_mov_b64"))
         if name in ("v_writelane_b32", "v_readlane_b32"):
-            return _spilled(instruction, state)
+            return spilled(instruction, state)
         return {}
 
-    def _sum(self, position: int, instruction: Instruction, state: _State) -> Mapping[_Key, _Value]:
+    def _sum(self, position: int, instruction: Instruction, state: Words) -> Mapping[_Key, _Value]:
         written, first, second = instruction.operands
         if not isinstance(written, Reg) or not isinstance(first, Reg):
             return {}
@@ -199,7 +199,7 @@ class _ConstantWords:
         writes: dict[int, int] = {}
         for number, block in enumerate(self._flow.blocks):
             for instruction in self._program.instructions[block.first:block.last + 1]:
-                if not _restores(instruction):
+                if not restores(instruction):
                     writes[root(number)] = writes.get(root(number), 0) | instruction.writes
         self._group = [root(number) for number in range(len(group))]
         others = {one: _union(mask for other, mask in writes.items() if other != one) for one in writes}
@@ -233,17 +233,17 @@ def _union(masks: Iterable[int]) -> int:
     return found
 
 
-def _restores(instruction: Instruction) -> bool:
+def restores(instruction: Instruction) -> bool:
     """Whether a function may restore what a caller keeps, by the convention of compilers."""
     kept = _VGPRS_KEPT if instruction.name in ("scratch_load_dword", "buffer_load_dword") else _SGPRS_KEPT
     return instruction.name in _RESTORES and not instruction.writes & ~kept
 
 
-def _mask(key: tuple[int, int]) -> int:
+def place_mask(key: tuple[int, int]) -> int:
     return Reg("s" if key[1] < 0 else "v", key[0]).mask
 
 
-def _forget(instruction: Instruction, state: _State) -> None:
+def forget(instruction: Instruction, state: Words) -> None:
     """What an instruction overwrites is not known any more. A lane that is written leaves the others."""
     writes = instruction.writes
     gone: list[_Key] = []
@@ -252,19 +252,19 @@ def _forget(instruction: Instruction, state: _State) -> None:
         if key == _SCC:
             if writes >> SCC_BIT & 1:
                 gone.append(key)
-        elif not isinstance(key, str) and writes & _mask(key) and (key[1] < 0 or not isinstance(lane, int) or lane & 63 == key[1]):
+        elif not isinstance(key, str) and writes & place_mask(key) and (key[1] < 0 or not isinstance(lane, int) or lane & 63 == key[1]):
             gone.append(key)
     for key in gone:
         del state[key]
 
 
-def _copied(written: object, source: object, state: Mapping[_Key, _Value], words: int) -> Mapping[_Key, _Value]:
+def copied(written: object, source: object, state: Mapping[_Key, _Value], words: int) -> Mapping[_Key, _Value]:
     if not isinstance(written, Reg) or not isinstance(source, Reg) or written.file != "s" or source.file != "s":
         return {}
     return {(written.index + word, -1): state[source.index + word, -1] for word in range(words) if (source.index + word, -1) in state}
 
 
-def _spilled(instruction: Instruction, state: Mapping[_Key, _Value]) -> Mapping[_Key, _Value]:
+def spilled(instruction: Instruction, state: Mapping[_Key, _Value]) -> Mapping[_Key, _Value]:
     written, source, lane = instruction.operands
     if not isinstance(written, Reg) or not isinstance(source, Reg) or not isinstance(lane, int):
         return {}
