@@ -14,7 +14,8 @@ from asmgen.isa.records import dataclass
 from asmgen.program.codeaddresses import CALLS as CALLS  # for those who ask for calls
 from asmgen.program.codeaddresses import code_addresses
 from asmgen.program.controlflow import Block, ControlFlow
-from asmgen.program.program import Instruction, Program
+from asmgen.program.program import Program
+from asmgen.program.returnaddresses import returning_blocks
 
 _JUMP = "s_setpc_b64"
 
@@ -143,14 +144,15 @@ def _calls(program: Program, flow: ControlFlow, made: Mapping[int, int], known_j
         return {}
     entering = {number: (*blocks[number].successors, callee) for number, (callee, _) in targets.items()} | _alone(known_jumps)
     passed = {number: (back,) for number, (_, back) in targets.items()} | _alone(known_jumps)
+    inside = {number: _reached(blocks, callee, entering) for number, (callee, _) in targets.items()}
     found = {}
     for number, (callee, back) in targets.items():
         body = _reached(blocks, callee, passed)
-        jumps = [other for other in sorted(body) if instructions[blocks[other].last].name == _JUMP and other not in known_jumps]
-        addresses = _holders(instructions, blocks, body, instructions[blocks[number].last].writes)
-        returns = tuple(other for other in jumps if instructions[blocks[other].last].reads in addresses)
+        jumps = tuple(other for other in sorted(body) if instructions[blocks[other].last].name == _JUMP and other not in known_jumps)
+        holding = returning_blocks(instructions, blocks, callee, instructions[blocks[number].last].writes, passed, inside)
+        returns = tuple(other for other in jumps if other in holding)
         if returns:
-            found[number] = KnownCall(number, callee, back, returns, body, _reached(blocks, callee, entering), returns == tuple(jumps))
+            found[number] = KnownCall(number, callee, back, returns, body, inside[number], returns == jumps)
     return found
 
 
@@ -164,13 +166,3 @@ def _reached(blocks: Sequence[Block], first: int, passed: Mapping[int, tuple[int
                 seen.add(successor)
                 stack.append(successor)
     return frozenset(seen)
-
-
-def _holders(instructions: Sequence[Instruction], blocks: Sequence[Block], body: frozenset[int], address: int) -> frozenset[int]:
-    """The pairs of registers, as masks, that hold where a call comes back to: the one that it writes, and copies of it in the body."""
-    held = {address}
-    copies = [instruction for number in body for instruction in instructions[blocks[number].first:blocks[number].last + 1]
-              if instruction.name == "s_mov_b64"]
-    while more := {copy.writes for copy in copies if copy.reads in held} - held:
-        held |= more
-    return frozenset(held)

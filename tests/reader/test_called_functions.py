@@ -15,6 +15,9 @@ CALL = "s_call_b64 s[30:31], f\n"
 RELATIVE = "s_getpc_b64 s[4:5]\ns_add_u32 s4, s4, f@rel32@lo+4\ns_addc_u32 s5, s5, f@rel32@hi+12\ns_swappc_b64 s[30:31], s[4:5]\n"
 DIFFERENCE = "s_getpc_b64 s[4:5]\nhere:\ns_add_u32 s4, s4, f-here\ns_addc_u32 s5, s5, {}\ns_swappc_b64 s[30:31], s[4:5]\n"
 POINTER = "s_swappc_b64 s[30:31], s[4:5]\n"
+SAVED, INNER = "s_mov_b64 s[34:35], s[30:31]\n", "s_call_b64 s[30:31], g\n"
+SPILLED = "v_writelane_b32 v40, s30, 0\nv_writelane_b32 v40, s31, 1\n"
+RELOADED = "v_readlane_b32 s30, v40, 0\nv_readlane_b32 s31, v40, 1\n"
 WAIT, USE = "s_waitcnt vmcnt(0)\n", "v_mov_b32 v3, v1\n"
 
 
@@ -68,11 +71,31 @@ def test_jumps_to_addresses_by_position_are_followed(code: str, status: str, cal
 def test_a_function_that_calls_itself_keeps_no_address(tmp_path: Path) -> None:
     """g has s[4:5] changed when the inner run of it comes back, so what it calls then is not known."""
     address = RELATIVE[:RELATIVE.index("s_swappc")]
-    inner = f"{address}s_cbranch_scc0 out\ns_call_b64 s[30:31], g\n{POINTER}out:\ns_mov_b64 s[4:5], s[8:9]\ns_setpc_b64 s[30:31]\n"
+    # Where it returns to comes back from lanes, and these from memory, as in compilers' code.
+    inner = f"scratch_store_dword off, v40, s32\n{SPILLED}{address}s_cbranch_scc0 out\ns_call_b64 s[30:31], g\n{POINTER}out:\n" \
+            f"s_mov_b64 s[4:5], s[8:9]\ns_nop 4\n{RELOADED}scratch_load_dword v40, off, s32\n{WAIT}s_setpc_b64 s[30:31]\n"
     for name, status in (("g", UNKNOWN), ("h", PROVEN)):
         parts = [function("f", "s_setpc_b64 s[30:31]\n"), function("h", "s_setpc_b64 s[30:31]\n"),
                  function("g", inner.replace("], g", f"], {name}")), kernel("k", CALL.replace("f", "g"))]
-        assert prove_file(file(tmp_path, *parts)).claims[-1].status == status
+        path = file(tmp_path, *parts)
+        path.write_text(path.read_text().replace("free_vgpr 8", "free_vgpr 48").replace("accum_offset 8", "accum_offset 48"))
+        assert prove_file(path).claims[-1].status == status
+
+
+@pytest.mark.parametrize(("code", "by", "status"), [
+    ("", 30, PROVEN), ("s_mov_b64 s[30:31], s[8:9]\n", 30, UNKNOWN), ("s_add_u32 s30, s30, 8\n", 30, UNKNOWN), ("", 34, UNKNOWN),
+    ("s_load_dwordx2 s[30:31], s[0:1], 0\ns_waitcnt lgkmcnt(0)\n", 30, UNKNOWN), (INNER, 30, UNKNOWN),
+    (SAVED + "s_mov_b32 s30, 0\n", 34, PROVEN), (SAVED + "s_mov_b32 s34, 0\n", 34, UNKNOWN), (SAVED + INNER, 34, PROVEN),
+    (SAVED + INNER + "s_mov_b64 s[30:31], s[34:35]\n", 30, PROVEN), (SPILLED + INNER + RELOADED, 30, PROVEN),
+    (SPILLED + INNER + RELOADED.replace("v40, 1", "v40, 0"), 30, UNKNOWN), (SPILLED + INNER, 30, UNKNOWN),
+    (SPILLED + "v_writelane_b32 v40, s8, 1\ns_nop 4\n" + RELOADED, 30, UNKNOWN),
+    # One of two ways overwrites it.
+    ("s_cbranch_scc0 out\ns_mov_b32 s31, 0\nout:\n", 30, UNKNOWN), ("s_cbranch_scc0 out\ns_mov_b32 s32, 0\nout:\n", 30, PROVEN)])
+def test_a_return_goes_where_the_call_was_only_by_its_address(code: str, by: int, status: str, tmp_path: Path) -> None:
+    parts = [function("g", "s_setpc_b64 s[30:31]\n"), function("f", f"{code}s_setpc_b64 s[{by}:{by + 1}]\n"), kernel("k", CALL)]
+    path = file(tmp_path, *parts)
+    path.write_text(path.read_text().replace("free_vgpr 8", "free_vgpr 48").replace("accum_offset 8", "accum_offset 48"))
+    assert prove_file(path).claims[-1].status == status
 
 
 def test_kernels_share_functions_and_others_stay_alone(tmp_path: Path) -> None:
