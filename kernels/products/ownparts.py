@@ -44,6 +44,7 @@ class OwnParts(Tiles):
         k.s_setreg_imm32_b32(KEEP_SUBNORMAL, 3)  # as where a second kernel adds
         k.s_mov_b32(part, 0)
         tiles._to_first()
+        k.registers.release(*(k.ids[axis] for axis in "yz"))
         with k.scratch("all_steps", file="s") as all_steps:
             whole_steps(k, all_steps)
             steps_of_each(k, each, all_steps)
