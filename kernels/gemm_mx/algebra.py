@@ -14,13 +14,14 @@ from asmgen.kernels.products.algebra import matrices_of, product
 
 
 def scaled_product(p: ag.Values, inputs: Any) -> Mapping[str, Any]:
-    """D of packed elements; scales are numbers of the run."""
+    """D of packed elements; scales are numbers of the run. A side that the kernel quantises has none: an element and the power of two by
+    which it is divided and multiplied are the element."""
     factors = []
     for name, rows in (("a", p["m"]), ("b", p["n"])):
         drawn = inputs.packed(name, p[f"{name}_dtype"])
         matrices = matrices_of(p["batch"], drawn, p[f"{name}_stride_batch"], p[f"ld{name}"])
         matrices = [one[:rows, :p["k"]] for one in matrices]
-        if p["scales"] != "none":
+        if f"{name}_scale" in inputs.arguments:
             scales = _scales(p, name, inputs.arguments[f"{name}_scale"].astype(int))
             matrices = [elements.scaled(np.repeat(of[:rows, :-(-p["k"] // BLOCK)] - BIAS, BLOCK, 1)[:, :p["k"]])
                         for elements, of in zip(matrices, scales, strict=True)]
