@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,7 @@ class HandleCarrier:
         self.shadow.workgroup, self.shadow.wave_in_group = machine.workgroup, machine.wave_in_group
         self.shadow.work = machine.work
         self._private: Handles | None = None
+        self.made: dict[Any, Any] = {}  # of registers' elements, by their numbers: dropped when elements get others
 
     def reset(self) -> None:
         """Other waves take these waves' places."""

@@ -90,12 +90,14 @@ class Tracker:
         """Nothing is known of what memory holds."""
         self.device.words.clear()
         self.cells.used = 0
+        self._forget()
 
     def tidy(self) -> None:
         """Drop elements and rows of cells that nothing names, if there are many."""
         table = self.rules.table
         if (table is None or table.used < self.limit) and self.cells.used < self.limit:
             return
+        self._forget()
         roots: list[Handles] = list(self.device.words.values())
         for follower in self.followers:
             roots += follower.carrier.roots()
@@ -104,6 +106,11 @@ class Tracker:
         else:
             table.keep(self.cells.compacted(roots, table.used))
         self.limit = max(FULL, 2 * max(table.used if table is not None else 0, self.cells.used))
+
+    def _forget(self) -> None:
+        """Elements get other numbers."""
+        for follower in self.followers:
+            follower.carrier.made.clear()
 
 
 class HandleFollower:

@@ -22,6 +22,8 @@ from asmgen.emulator.semantics.matrix_plan import Plan, Source
 from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
+_MADE = 256
+"""Factors that are held at once: those of a step of all products here, with the step before."""
 _LEFT, _RIGHT, _PLACE = named("left factor"), named("right factor"), named("position in a sum")
 
 
@@ -35,20 +37,13 @@ def bind_product(instruction: Instruction, carrier: HandleCarrier, table: Expres
     operation = mixed(named(f"{instruction.name} {signs if any(signs) else ''}"), instruction.modifiers.get("cbsz") or 0,
                       instruction.modifiers.get("blgp") or 0, carrier.machine.binding_mode & 0xF0)
     size = NIBBLES * _words(plan)
-    weights = mixed(_PLACE, np.arange(row.k))
 
     def step(group: Group) -> None:
         if _is_zero(plan, carrier, group):  # a way to clear registers
             carrier.shadow.vector[plan.d_slot:plan.d_slot + row.cd_regs, group.select] = 0
             return
-        factors = []
-        for number, (source, side) in enumerate(((plan.a, _LEFT), (plan.b, _RIGHT))):
-            hashes = _factor(source, carrier, group, table)
-            if plan.scales:
-                hashes = mixed(hashes, _scales(plan, number, carrier, group, table))
-            hashes = mixed(side, hashes).reshape(group.size, row.blocks, row.k, source.edge)
-            factors.append(_residues(hashes))
-        product = (factors[0] * _residues(weights[:, None])).swapaxes(2, 3) @ factors[1]
+        left, right = (_factors(plan, number, carrier, group, table) for number in range(2))
+        product = left @ right
         result = mixed(operation, _addend(plan, carrier, group, table), product.q, product.p)
         words = carrier.shadow.vector
         read = [words[slot:slot + count, group.select] for slot, count in
@@ -86,6 +81,29 @@ def _is_zero(plan: Plan, carrier: HandleCarrier, group: Group) -> bool:
 
 def _residues(hashes: Hashes) -> Residues:
     return Residues.of(hashes % np.uint64(Q), (hashes >> np.uint64(32)) % np.uint64(P), 0, HAS_Q | HAS_P)
+
+
+def _factors(plan: Plan, number: int, carrier: HandleCarrier, group: Group, table: Expressions) -> Residues:
+    """A [waves, blocks, m, k], times the weights of positions along k, or B [waves, blocks, k, n]. Several instructions take the same
+    registers, so what was made is held until elements have other numbers."""
+    source, row = (plan.a, plan.b)[number], plan.row
+    read = [vector[source.slot:source.slot + source.count, group.select].tobytes()
+            for vector in (carrier.shadow.vector, carrier.machine.vector)]
+    key = (number, row.blocks, row.k, source.bits, source.edge, source.key[2:], *read)
+    held: Residues | None = carrier.made.get(key)
+    if held is not None:
+        return held
+    hashes = _factor(source, carrier, group, table)
+    if plan.scales:
+        hashes = mixed(hashes, _scales(plan, number, carrier, group, table))
+    found = _residues(mixed((_LEFT, _RIGHT)[number], hashes).reshape(group.size, row.blocks, row.k, source.edge))
+    if number == 0:
+        found = (found * _residues(mixed(_PLACE, np.arange(row.k))[:, None])).swapaxes(2, 3)
+    if not plan.scales:
+        if len(carrier.made) == _MADE:
+            carrier.made.clear()
+        carrier.made[key] = found
+    return found
 
 
 def _factor(source: Source, carrier: HandleCarrier, group: Group, table: Expressions) -> Hashes:
