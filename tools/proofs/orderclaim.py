@@ -18,7 +18,7 @@ from asmgen.program.program import Program
 from asmgen.tools.proofs.algebrarun import SEED
 from asmgen.tools.proofs.hashrun import HashReport, run_hashes
 from asmgen.tools.proofs.proof import ORDER, PROVEN, REFUTED, UNKNOWN, Claim, launch_shown
-from asmgen.tools.proofs.proofclasses import given_launches, longer_loops, several_rounds
+from asmgen.tools.proofs.proofclasses import Lengths, given_launches, longer_loops, several_rounds
 from asmgen.tools.proofs.runclaims import steps_of
 from asmgen.tools.proofs.strainedruns import covering, on_floats
 from asmgen.tools.running.build import Built
@@ -58,7 +58,7 @@ def _launches(family: Family, built: Built, program: Program | None) -> list[Map
     wanted = _matrix(judged, [])
     left, found, counts = {*wanted}, list[Mapping[str, Any]](), list[tuple[int, ...]]()
     fewest = sorted((contract.resolve_run({**build, **one}) for one in given), key=lambda values: math.prod(contract.grid_of(values)))
-    longer = (contract.resolve_run({**build, **one}) for one in longer_loops(contract, build, steps_of(family, built)))
+    longer = (contract.resolve_run({**build, **one}) for one in longer_loops(contract, build, steps_of(family, built), _work_of))
     for values in chain([first] if shared else [], fewest, longer):
         if not left:
             break
@@ -70,6 +70,11 @@ def _launches(family: Family, built: Built, program: Program | None) -> list[Map
             left -= executed
     few = covering(found, counts)
     return [first, *few] if (shared or not few) and first not in few else few
+
+
+def _work_of(size: Lengths) -> int:
+    """Of the longest launch of a size, roughly: that of more heads has all rows of each."""
+    return math.prod(value for value in size.coarse[-1].values() if type(value) is int and value)
 
 
 def _matrix(judged: Program, counts: list[tuple[int, ...]]) -> list[int]:

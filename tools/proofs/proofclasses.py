@@ -149,10 +149,12 @@ def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], S
             yield Lengths(parameter.name, *by_step)
 
 
-def longer_loops(contract: KernelContract, build: Values,
-                 steps: Callable[[Values], Sequence[int]] | None = None) -> Iterator[dict[str, Value]]:
-    """All launches of `lengths`, a step longer each time: prologues, a loop's phases and what follows it."""
-    for size in lengths(contract, build, steps):
+def longer_loops(contract: KernelContract, build: Values, steps: Callable[[Values], Sequence[int]] | None = None,
+                 order: Callable[[Lengths], int] | None = None) -> Iterator[dict[str, Value]]:
+    """All launches of `lengths`, a step longer each time: prologues, a loop's phases and what follows it. Of sizes those come first of
+    which `order` is least."""
+    sizes = lengths(contract, build, steps)
+    for size in sizes if order is None else sorted(sizes, key=order):
         yield from size.fine[:2]
         yield from (launch for launch in size.coarse if launch not in size.fine[:2])
 
