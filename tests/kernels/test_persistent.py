@@ -58,14 +58,18 @@ def product(device: EmulatedDevice, library: Family, arch: str, build: dict[str,
     return np.asarray(given["d"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(ALL)))
-def test_bits_are_those_of_a_grid_of_all_tiles(number: int) -> None:
-    library, arch, build, shape = ALL[number]
+def check_bits(library: Family, arch: str, build: dict[str, Any], shape: dict[str, Any]) -> None:
+    """A build stores the same bits with persistent workgroups and without."""
     with EmulatedDevice(arch) as device:
         found, expected = (product(device, library, arch, {**build, "persistent": chained}, shape) for chained in (True, False))
     unsigned = f"u{found.dtype.itemsize}"
     assert (found.view(unsigned) == expected.view(unsigned)).all() and np.isfinite(found.astype(np.float32)).mean() > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(ALL)))
+def test_bits_are_those_of_a_grid_of_all_tiles(number: int) -> None:
+    check_bits(*ALL[number])
 
 
 def test_fewer_tiles_than_workgroups_have_one_each() -> None:

@@ -85,7 +85,7 @@ def test_bytes_of_the_ends_count_once_in_a_launch() -> None:
     longer = estimate(found, 256, 1, Traffic(2 * bytes_ / rate, 0, 0, 0, ""))
     assert longer.limit == "l2" and longer.parts["compute units"] == pytest.approx(timed(4).cycles / 2400e6, rel=0.005)
     assert found.main_loop is not None
-    counted = replace(found, flops=43.0, loops=(replace(found.main_loop, flops=1.0),))
+    counted = replace(found, flops=43.0, main_loop=replace(found.main_loop, flops=1.0))
     unequal = estimate(counted, 256, 1, Traffic(2 * bytes_ / rate, 0, 0, 0, ""), steps=Steps(43, np.repeat([43, 42], 128), 1.0))
     assert unequal.parts["compute units"] == pytest.approx(longer.parts["compute units"], rel=1e-3)
 
@@ -106,6 +106,18 @@ def test_ends_pass_while_other_workgroups_of_the_unit_load() -> None:
     gap = replace(run, timing=timing("MI355X", {"workgroup_gap": 480, "wave_dispatch": 0}))
     later = estimate_run(gap, 3 * 256, 1, short).parts["compute units"] - estimate_run(run, 3 * 256, 1, short).parts["compute units"]
     assert later == pytest.approx(2 * 480 / 2400e6, rel=1e-3)  # a unit loads nothing between two of its workgroups
+
+
+def test_what_lies_between_two_pieces_counts_once_for_each() -> None:
+    """Four pieces of 20 steps of 100 clk have 400 clk between two of them; others have as much for each that they have."""
+    found = timed(8)
+    assert found.main_loop is not None
+    run = replace(summary_of(found), cycles=10000.0, prologue=500.0, epilogue=300.0, load_free_ends=0.0,
+                  main_loop=replace(found.main_loop, cycles=100.0, flops=1.0))
+    each = np.array([40, 20, 160])
+    assert Steps(80, each, 1.0, pieces=(2, 4)).cycles(run).tolist() == [10000 - 4000 - 800, 10000 - 6000 - 1200, 10000 + 8000 + 1600]
+    assert Steps(80, each, 1.0).cycles(run).tolist() == [6000, 4000, 18000]
+    assert Steps(80, each, 1.0, pieces=(2, 1)).cycles(run).tolist() == [6000, 4000, 18000], "one piece shows nothing between two"
 
 
 def test_no_workgroup_is_shorter_than_its_load_free_ends() -> None:

@@ -290,6 +290,16 @@ def test_attention_runs_on_its_own_line_of_the_clock() -> None:
     assert not transcendental(timed(loop("v_exp_f32 v8, v9\n", 8))) and not transcendental(timed("s_nop 0\n"))
 
 
+def test_the_main_loop_is_the_inner_one_wherever_its_code_stands() -> None:
+    """A workgroup goes round a loop of five steps for each of eight items, from whose code, further on, it comes back."""
+    inner = "steps:\n" + MFMA.format(0, 15) * 4 + "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 steps\ns_branch ends\n"
+    outer = "items:\ns_mov_b32 s4, 5\ns_nop 7\ns_branch steps\nends:\ns_nop 7\ns_sub_u32 s5, s5, 1\ns_cmp_lg_u32 s5, 0\n"
+    found = timed("s_mov_b32 s5, 8\ns_branch items\n" + inner + outer + "s_cbranch_scc1 items\n")
+    main = found.main_loop
+    assert main is not None and main.rounds == 5 and main.last == 8
+    assert any(one.first > main.last and one.total > main.total for one in found.loops)
+
+
 def test_bytes_of_a_launch() -> None:
     data = np.zeros(4096, np.uint32)
     text = ("s_load_dwordx2 s[10:11], s[0:1], 0x0\nv_lshlrev_b32 v1, 4, v0\ns_waitcnt lgkmcnt(0)\n"
@@ -309,6 +319,8 @@ def test_bytes_of_a_launch() -> None:
     once = traffic(costs, waves, "grid", 1000, chosen, arguments)
     assert once.llc == 1000 * 512 + 8 * 4096 and once.hbm == 1000 * 512 + 4096  # nobody loads c; a is larger than what is loaded of it
     assert once.first == {0: 1.0, 1: 1.0} and once.loads(9).units == 9 and once.loads(9).hbm == once.hbm
+    longer = traffic(costs, waves, "grid", 1000, chosen, arguments, longer=3.0)  # b is stored and loaded again, however long a loop is
+    assert [(one.name, one.loaded) for one in longer.arguments] == [("a", 3 * 1000 * 512), ("b", 1000 * 2048)]
     larger = traffic(costs, waves, "grid", 1000, chosen, arguments[1:], read=40960)
     assert larger.hbm == 40960 and larger.llc == 8 * 40960 and larger.l2 == 1000 * loaded  # of either argument a half
     unknown = traffic(costs, [replace(wave, arguments=()) for wave in waves], "grid", 10, chosen, arguments)
