@@ -37,9 +37,12 @@ class Hashed:
         self.machine.vector[:INPUTS, 0] = random_values.standard_normal((INPUTS, 64)).astype(np.float32).view(np.uint32)
         self.machine.vector[31] = np.arange(64)
         for register in range(INPUTS):
-            hashes = np.full((1, 64), 1000 + register, np.uint64)
-            made = codes(self.memory.rules.table.made(hashes, 8), 8)
-            self.follower.carrier.shadow.vector[register] = self.memory.tracker.cells.joined(made)
+            self.name(register, 1000 + register)
+
+    def name(self, register: int, number: int) -> None:
+        """A register holds an element of its own from here on, whatever its value is."""
+        made = codes(self.memory.rules.table.made(np.full((1, 64), number, np.uint64), 8), 8)
+        self.follower.carrier.shadow.vector[register] = self.memory.tracker.cells.joined(made)
 
     def text(self, lines: str) -> None:
         (program,) = read_text(f"{lines}\ns_endpgm\n", "gfx950")
@@ -228,6 +231,24 @@ def test_dead_elements_are_dropped() -> None:
     run.memory.tracker.tidy()
     assert run.memory.rules.table.used < before[2]
     assert (run.of(8) == before[0]).all() and (run.of(9) == before[1]).all()
+
+
+def test_factors_of_products_are_made_anew_where_elements_get_numbers_of_others() -> None:
+    """A's registers get other elements of the same values, which then have the numbers of those before."""
+    run, product = Hashed(), "v_mfma_f32_16x16x32_bf16 v[8:11], v[4:7], v[0:3], 0"
+    shadow = run.follower.carrier.shadow.vector
+    run.text(product)
+    before, handles = run.of(8), shadow[4:8].copy()
+    run.text(product)
+    assert (run.of(8) == before).all() and run.follower.carrier.made
+    for register in range(4, 8):
+        run.name(register, 2000 + register)
+    shadow[8:12] = 0
+    run.memory.tracker.limit = 0
+    run.memory.tracker.tidy()
+    assert (shadow[4:8] == handles).all(), "else this would not tell"
+    run.text(product)
+    assert not (run.of(8) == before).any()
 
 
 CHOICES = (

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.carried import tracker
 from asmgen.kernels.registry import family
 from asmgen.tools.proofs.hashrun import HashReport, run_hashes
 from asmgen.tools.running.build import build_kernel
@@ -37,19 +36,6 @@ def test_a_product_is_repeatable_and_invariant() -> None:
     assert not plain.equal(gemm(tile="32x32x64", schedule="in-order")), "waves that share K"
     larger = gemm(m=128)
     assert (larger.outputs["d"][:64] == plain.outputs["d"]).all() and len(np.unique(larger.outputs["d"])) == larger.outputs["d"].size
-
-
-def test_factors_are_held_while_elements_have_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elements get new numbers before each step here."""
-    plain, tidy = gemm(), tracker.Tracker.tidy
-
-    def tidied(self: tracker.Tracker) -> None:
-        self.limit = 0
-        tidy(self)
-
-    monkeypatch.setattr(tracker.Tracker, "tidy", tidied)
-    hashes.cache_clear()
-    assert plain.equal(gemm())
 
 
 def test_a_lazy_rescale_of_attention_asks_the_data() -> None:

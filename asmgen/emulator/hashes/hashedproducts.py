@@ -23,7 +23,7 @@ from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]
 _MADE = 256
-"""Factors that are held at once: those of a step of all products here, with the step before."""
+"""Factors that are held at once, so that memory is bounded: a dropped one is made again."""
 _LEFT, _RIGHT, _PLACE = named("left factor"), named("right factor"), named("position in a sum")
 
 
@@ -86,24 +86,27 @@ def _residues(hashes: Hashes) -> Residues:
 def _factors(plan: Plan, number: int, carrier: HandleCarrier, group: Group, table: Expressions) -> Residues:
     """A [waves, blocks, m, k], times the weights of positions along k, or B [waves, blocks, k, n]. Several instructions take the same
     registers, so what was made is held until elements have other numbers."""
+    if plan.scales:
+        return _new_factors(plan, number, carrier, group, table)
     source, row = (plan.a, plan.b)[number], plan.row
     read = [vector[source.slot:source.slot + source.count, group.select].tobytes()
             for vector in (carrier.shadow.vector, carrier.machine.vector)]
     key = (number, row.blocks, row.k, source.bits, source.edge, source.key[2:], *read)
     held: Residues | None = carrier.made.get(key)
-    if held is not None:
-        return held
+    if held is None:
+        if len(carrier.made) == _MADE:
+            carrier.made.clear()
+        held = carrier.made[key] = _new_factors(plan, number, carrier, group, table)
+    return held
+
+
+def _new_factors(plan: Plan, number: int, carrier: HandleCarrier, group: Group, table: Expressions) -> Residues:
+    source, row = (plan.a, plan.b)[number], plan.row
     hashes = _factor(source, carrier, group, table)
     if plan.scales:
         hashes = mixed(hashes, _scales(plan, number, carrier, group, table))
     found = _residues(mixed((_LEFT, _RIGHT)[number], hashes).reshape(group.size, row.blocks, row.k, source.edge))
-    if number == 0:
-        found = (found * _residues(mixed(_PLACE, np.arange(row.k))[:, None])).swapaxes(2, 3)
-    if not plan.scales:
-        if len(carrier.made) == _MADE:
-            carrier.made.clear()
-        carrier.made[key] = found
-    return found
+    return (found * _residues(mixed(_PLACE, np.arange(row.k))[:, None])).swapaxes(2, 3) if number == 0 else found
 
 
 def _factor(source: Source, carrier: HandleCarrier, group: Group, table: Expressions) -> Hashes:
