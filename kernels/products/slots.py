@@ -17,8 +17,6 @@ _PER_LANE = 4  # sums that a lane moves at once: 16 bytes
 LINE = _PER_LANE * ag.LANES
 """Sums that a wave moves at once."""
 _LINE_BYTES = _F32 * LINE
-_ON_WAY = 32
-"""Lines that are on their way to a compute unit at once: 32 KB (docs/facts/measured_gfx950.md section 1, fact 10)."""
 
 
 def store_slot(k: ag.TileBuilder, corners: Sequence[ag.Corner], slot: ag.Reg) -> None:
@@ -37,7 +35,8 @@ def add_slot(k: ag.TileBuilder, corners: Sequence[ag.Corner], slot: ag.Reg) -> N
     serves a compute unit at once. Changes SCC."""
     lines, waves = lines_of(corners[0].tile.registers.count), k.wave.count
     held = [tile.part(line, 0, 1, LINE) for tile in (_in_lines(k, corner) for corner in corners) for line in range(lines)]
-    on_way = min(len(held), max(1, _ON_WAY // waves))
+    in_flight = ag.timing(ag.DEFAULT_GPU[k.arch]).clocks("vmem_in_flight")  # bytes of a compute unit
+    on_way = min(len(held), max(1, in_flight // _LINE_BYTES // waves))
     with k.scratch("slot_buffer", 4, "s") as descriptor:
         with k.scratch("own_lines", file="s") as own:
             k.s_mul_i32(own, k.wave.register, lines)
