@@ -23,7 +23,7 @@ from asmgen.tools.proofs.proof import ERRATA, INDEX, ORDER, PROVEN, RACES, REFUT
 LDS_ALONE = "; not memory outside of LDS"
 _EARLY = "W001"
 NO_JUMPS_INTO = "nothing but the kernel's own launch enters its code"
-RETURNS = "each function that is called returns to the instruction after its call, with its stack and what callers keep as they were"
+RETURNS = "each function that is called leaves its stack, and the registers that callers keep, as they were"
 
 
 def code_of(code_object: bytes, names: Sequence[str] = ()) -> list[tuple[Program, KernelFacts]]:
