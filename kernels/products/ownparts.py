@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import asmgen as ag
 from asmgen.kernels.products.contract import is_persistent
 from asmgen.kernels.products.epilogue import ProductEpilogue
-from asmgen.kernels.products.persistent import Tiles
+from asmgen.kernels.products.persistent import Tiles, item_registers
 from asmgen.kernels.products.slots import add_slot, store_slot
 from asmgen.kernels.products.split import KEEP_SUBNORMAL, steps_of_each, whole_steps
 
@@ -34,12 +34,8 @@ class OwnParts(Tiles):
     @classmethod
     def begun(cls, k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg, steps: ag.Reg) -> OwnParts:
         """Those of this workgroup, at the first part of its first tile, with the pointers to its matrices. Changes SCC."""
-        def one(name: str) -> ag.Reg:
-            return k.registers.sgprs(1, name)
-
-        number, matrix, ended, over = (one(name) for name in ("tile", "matrix", "ended", "over"))
-        own, following = (k.registers.sgprs(4, name, align=1) for name in ("own", "following"))
-        part, each, left = (one(name) for name in ("part", "steps_of_part", "columns_left"))
+        number, matrix, own, following, ended, over = item_registers(k, 4)
+        part, each, left = (k.registers.sgprs(1, name) for name in ("part", "steps_of_part", "columns_left"))
         tiles = cls(k, number, row0, column0, matrix, own, following, ended, over, steps, part, each, left)
         k.s_setreg_imm32_b32(KEEP_SUBNORMAL, 3)  # as where a second kernel adds
         k.s_mov_b32(part, 0)
@@ -105,7 +101,7 @@ class OwnParts(Tiles):
 
 
 def with_own_parts(k: ag.TileBuilder, ends: ProductEpilogue, corners: Sequence[ag.Corner], tiles: OwnParts,
-                       onward: str) -> ProductEpilogue:
+                   onward: str) -> ProductEpilogue:
     """The epilogue of parts. All but the first add what lies in the workgroup's slot, all but the last store there; the last one ends as a
     whole tile does. Nothing overlaps the loop: its last step is not the tile's."""
     def rest() -> None:

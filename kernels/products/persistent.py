@@ -40,7 +40,7 @@ _LEAST_WORTH = 128 * 256
 """Elements of a tile from which on the next one's loads are worth a build of their own: a D of several rounds of smaller ones has a round
 of larger ones, which load less."""
 _LEAST_OF_PARTS = 128 * 128
-"""The same where its parts of K are made in turn: the tile of gfx942 that takes least."""
+"""The same where its parts of K are made in turn: of all tiles of gfx942 this one takes the least time for many rows."""
 LEAST_STEPS = 3
 """Two that are asked for ahead, and one whose sums begin from 0."""
 ONE_TILE: dict[str, Any] = {"persistent": False, "stream_k": False}
@@ -138,6 +138,13 @@ def several_tiles(contract: ag.KernelContract) -> dict[str, Any]:
     return {"m": rows, "n": _FEW_ROWS_COLUMNS} if rows <= _FEW_ROWS else {}
 
 
+def item_registers(k: ag.TileBuilder, each: int) -> tuple[ag.Reg, ...]:
+    """Those of `Tiles`, whose `own` and `following` item have so many each: its number and matrix, these two, `ended` and `over`."""
+    number, matrix, ended, over = (k.registers.sgprs(1, name) for name in ("tile", "matrix", "ended", "over"))
+    own, following = (k.registers.sgprs(each, name, align=1) for name in ("own", "following"))
+    return number, matrix, own, following, ended, over
+
+
 @dataclass(frozen=True)
 class Tiles:
     """The tiles of a workgroup: the one that is multiplied and stored (`own`), the `following` one, and the one after that, of `row0` and
@@ -157,8 +164,7 @@ class Tiles:
     @classmethod
     def of(cls, k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> Tiles:
         """Those of this workgroup, at its first tile, with the pointers to its matrices. Changes SCC."""
-        number, matrix, ended, over = (k.registers.sgprs(1, name) for name in ("tile", "matrix", "ended", "over"))
-        own, following = (k.registers.sgprs(3, name, align=1) for name in ("own", "following"))
+        number, matrix, own, following, ended, over = item_registers(k, 3)
         tiles = cls(k, number, row0, column0, matrix, own, following, ended, over)
         tiles._to_first()
         return tiles

@@ -8,10 +8,8 @@ import pytest
 
 from asmgen.author.contract.contract import ContractError
 from asmgen.kernels.registry import family
-from asmgen.tools.running.build import build_kernel
-from asmgen.tools.running.runner import run_kernel
 from asmgen.tuning.candidates import candidates
-from tests.kernels.test_persistent import FP8, LIBRARY, SMALL, check_bits
+from tests.kernels.test_persistent import FP8, LIBRARY, SMALL, check_bits, check_executed
 
 PING_PONG = {"tile": "256x256x64", "schedule": "ping-pong"}
 CASES: list[tuple[Any, str, dict[str, Any], dict[str, Any]]] = [
@@ -45,14 +43,7 @@ REACHED: list[dict[str, Any]] = [
 
 @pytest.mark.slow
 def test_each_instruction_is_executed() -> None:
-    one = build_kernel(LIBRARY, "gfx950", {**SMALL, "persistent": True, "split_k": 3})
-    missing: set[int] | None = None
-    for number, shape in enumerate(REACHED):
-        values = one.kernel.contract.resolve_run({**one.kernel.parameters, "workgroups": 1, **shape})
-        report = run_kernel(LIBRARY, one, values, "emulator", 2 * number)
-        assert report.passed and report.untouched and not report.findings and report.executed is not None, report
-        missing = set(report.executed.missing) & (missing if missing is not None else set(report.executed.missing))
-    assert not missing, [one.kernel.program.instructions[position].text for position in sorted(missing or ())][:20]
+    check_executed({**SMALL, "persistent": True, "split_k": 3}, REACHED)
 
 
 @pytest.mark.parametrize(("kernel", "values", "sentence"), [

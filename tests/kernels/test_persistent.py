@@ -118,16 +118,21 @@ REACHED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.slow
-def test_each_instruction_is_executed() -> None:
-    one = build_kernel(LIBRARY, "gfx950", {**SMALL, "persistent": True})
+def check_executed(build: dict[str, Any], shapes: list[dict[str, Any]]) -> None:
+    """Launches of one workgroup are right, and together they execute each instruction."""
+    one = build_kernel(LIBRARY, "gfx950", build)
     missing: set[int] | None = None
-    for number, shape in enumerate(REACHED):
+    for number, shape in enumerate(shapes):
         values = one.kernel.contract.resolve_run({**one.kernel.parameters, "workgroups": 1, **shape})
         report = run_kernel(LIBRARY, one, values, "emulator", 2 * number)
         assert report.passed and report.untouched and not report.findings and report.executed is not None, report
         missing = set(report.executed.missing) & (missing if missing is not None else set(report.executed.missing))
     assert not missing, [one.kernel.program.instructions[position].text for position in sorted(missing or ())][:20]
+
+
+@pytest.mark.slow
+def test_each_instruction_is_executed() -> None:
+    check_executed({**SMALL, "persistent": True}, REACHED)
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
